@@ -1,6 +1,7 @@
 """Arguments as the client sends them: one block per call, frames for its larger values, and objects for large ones.
 
-Called by the client for each task. Serialises at once, so that later changes of an argument have no effect.
+Called by the client for each task. Arguments are serialised at once, so that later changes of an argument have no
+effect.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ class PackedArguments(NamedTuple):
     """The arguments of one call.
 
     Attributes:
-        block: all arguments; objects by their ids.
+        block: the arguments as bytes, in which objects are represented by their ids.
         frames: the frames of values that are too large for the block and travel with the call.
         object_ids: the ids of the objects, concatenated.
-        objects: the objects made for this call, to be sent before it.
+        objects: the objects made for this call, to be sent before the call.
         references: the references to objects that the user sent before; the call keeps them alive.
     """
 
@@ -66,14 +67,14 @@ Pack: TypeAlias = Callable[..., PackedArguments]
 """Packs positional and keyword arguments, optionally with labels for errors: see `ArgumentPacker.pack_values`."""
 
 PlainBlock: TypeAlias = Callable[..., bytes | None]
-"""Makes the block of plain arguments: see `plain_block` of `scaler.pickling.serialization`."""
+"""Makes the block of arguments that need no pickler: see `plain_block` of `scaler.pickling.serialization`."""
 
 Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
-"""Copies large values: later changes by the caller have no effect."""
+"""Copies a large value, so that later changes by the caller have no effect."""
 
 
 def shared(frames: Frames) -> Sequence[Any]:
-    """Return a copy of `frames`, in shared memory if they are large and it has room for them."""
+    """Return a copy of `frames`, in shared memory if the frames are large and shared memory has room for them."""
     if size_of(frames) >= SHARE_LEAST_BYTES:
         try:
             return SharedFrames(frames)
@@ -88,12 +89,12 @@ def freeze_for(endpoint: Endpoint) -> Freeze:
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:
-    """Return whether a value cannot be serialised because it belongs to its process, like a lock or an open file."""
+    """Return whether a value cannot be serialised because it belongs to one process, like a lock or an open file."""
     return str(error.__cause__).startswith("cannot pickle ")
 
 
 def cure_of(error: SerializeObjectError) -> str:
-    """Return advice about a value that cannot be serialised, as the end of its sentence."""
+    """Return advice to add to the error of a value that cannot be serialised; empty if there is no advice."""
     return "; pass what it is made from, and make it inside the task" if is_of_one_process(error) else ""
 
 
@@ -113,7 +114,7 @@ class ArgumentPacker:
         serializer: turns arguments into bytes.
         address: the address of the scheduler that runs the tasks.
         freeze: copies large values.
-        limit: the limit on the size of a value; None: unlimited.
+        limit: the limit on the size of a value; None: no limit.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class ArgumentPacker:
         self._freeze = freeze
         self._new_id = IdSource()
         self.plain_block: PlainBlock = _no_block
-        """makes the block if no value needs a pickler"""
+        """makes the block of arguments that need no pickler; returns None for any other arguments"""
         if type(serializer) is DefaultSerializer:
             self.plain_block = plain_block
 
@@ -135,12 +136,12 @@ class ArgumentPacker:
         """Return the arguments, serialised.
 
         Args:
-            carried_bytes: the most bytes of frames that travel with the call.
+            carried_bytes: the most bytes of frames that travel with the call; larger values become objects.
 
         Raises:
-            SerializeObjectError: if one cannot be serialised.
-            ObjectTooLargeError: if one is too large to be sent.
-            MissingObjects: if one is a reference to an object that is no longer stored.
+            SerializeObjectError: if an argument cannot be serialised.
+            ObjectTooLargeError: if an argument is too large to be sent.
+            MissingObjects: if an argument is a reference to an object that is no longer stored.
         """
         block = None if keywords else self.plain_block(arguments, False)
         if block is not None:
@@ -158,7 +159,7 @@ class ArgumentPacker:
 
         Args:
             labels: the names of the arguments in errors; by default their numbers or keywords.
-            carried_bytes: the most bytes of frames that travel with the call.
+            carried_bytes: the most bytes of frames that travel with the call; larger values become objects.
         """
         if self.plain_block is plain_block and not keywords:
             plain = plain_call(arguments, min(carried_bytes, self.limit.n_bytes))
@@ -177,11 +178,10 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Return arguments that include futures, serialised, and the label and the input of each future. Raises as
-        `pack`.
+        """Return arguments that include futures, serialised, and the label and the input of each future.
 
         In the block, a future is represented by the number of its input. Inputs are numbered in the order in which they
-        first occur.
+        first occur. Raises as `pack`.
 
         Args:
             link: the link of the client that submits.
@@ -199,16 +199,16 @@ class ArgumentPacker:
         return self._pack(named, labels), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
-        """Return one positional argument that several calls share, serialised. No call may change it.
+        """Return one positional argument that several calls share, serialised. No call may change the value.
 
         Raises:
-            SerializeObjectError: if it cannot be serialised.
+            SerializeObjectError: if the argument cannot be serialised.
         """
         packed = self.pack((value,), {}, carried_bytes=0)
         return packed._replace(block=argument_block(OBJECT, packed.object_ids[:ID_BYTES])) if packed.objects else packed
 
     def as_object(self, packed: PackedArguments) -> PackedArguments:
-        """Move the value of a block with one positional argument to an object. Return the new arguments."""
+        """Return arguments in which the value of `packed`, a block with one positional argument, is an object."""
         data = packed.block[ARGUMENT_HEADER_BYTES:]
         instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
         object_id = instruction.object_id
@@ -270,11 +270,11 @@ class ArgumentPacker:
 
 
 class _Result(int):
-    """A placeholder for an argument: the result of the node at this position."""
+    """A placeholder for an argument that is the result of the node at this position."""
 
 
 class _Carried(list[Buffer]):
-    """A placeholder for an argument: its frames travel with the call."""
+    """A placeholder for an argument whose frames travel with the call."""
 
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
@@ -310,7 +310,7 @@ def _in_block(part: _Part, name: str, own: Collection[ObjectId]) -> bytes:
 
 
 def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes | None:
-    """Return the block if all arguments are values that fit into it, which is the common case; else None."""
+    """Return the block of all arguments, or None if a value is an object or is too large for the block."""
     block = b""
     for (name, _), part in zip(named, packed, strict=True):
         if type(part) is not list or len(part) > 1:
@@ -324,7 +324,7 @@ def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes
 
 
 def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer], int]]:
-    """Return position, frames and size of the values that must leave the block, the largest first."""
+    """Return the values that must leave the block, the largest first, as position, frames and size."""
     values = [(index, part, size_of(part)) for index, part in enumerate(packed) if isinstance(part, list)]
     block_bytes = sum(size_bytes for _, _, size_bytes in values)
     too_large = []

@@ -1,8 +1,8 @@
-"""Client pickling: a client is pickled as its settings, and becomes a client of the process that unpickles it.
+"""Client pickling: a client is pickled as its settings, and unpickled as a new client of the process that reads them.
 
 Called by the client. Decides which address is pickled, and which address the unpickled client uses. A scheduler may
-have one address for users and another for workers. So a client in a task of its own scheduler carries no address, and
-uses that of the scheduler that runs the task.
+have one address for users and another for workers. So a client in a task of its own scheduler is pickled without an
+address. It uses the address of the scheduler that runs the task.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class ClientSettings(NamedTuple):
     timeout_seconds: float
     heartbeat_interval_seconds: float
     serializer: bytes
-    """the pickled serializer; empty for the default one"""
+    """the pickled serializer of the client; empty for the default serializer"""
 
     def resolved(self) -> ClientSettings:
-        """Return the settings with the address that they mean in this process.
+        """Return the settings with the address that the client has in this process.
 
         Raises:
-            ConfigError: if they carry no address and this is not a task.
+            ConfigError: if the settings have no address and this process runs no task.
         """
         if self.address != SCHEDULER_OF_TASK:
             return self
@@ -46,10 +46,10 @@ class ClientSettings(NamedTuple):
         return self._replace(address=address)
 
     def read_serializer(self) -> Serializer:
-        """Return the serializer.
+        """Return the serializer of the client.
 
         Raises:
-            DeserializeObjectError: if it cannot be unpickled here.
+            DeserializeObjectError: if the serializer cannot be unpickled in this process.
         """
         default = DefaultSerializer()
         if not self.serializer:
@@ -59,10 +59,10 @@ class ClientSettings(NamedTuple):
 
 
 def address_from_settings() -> str | None:
-    """Return the address from the environment or `scaler.toml`.
+    """Return the address of the scheduler from the environment or `scaler.toml`; None if neither names one.
 
     Raises:
-        ConfigError: if it is not an address.
+        ConfigError: if the configured text is not an address.
     """
     return configured_values(ClientConfig, ("address",)).get("address")
 
@@ -73,15 +73,17 @@ def pickled(serializer: Serializer) -> bytes:
 
 
 _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
-"""the address of the scheduler whose tasks will unpickle the current values, and the references that the call holds"""
+"""the address of the scheduler for whose tasks values are being pickled, and the list that collects references of the
+call
+"""
 
 
 @contextmanager
 def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]:
-    """Context manager: values pickled inside are for tasks of the scheduler at `address`.
+    """Return a context in which values are pickled for tasks of the scheduler at `address`.
 
     Args:
-        held: collects the references that a call passes as they are; None if no call is pickled.
+        held: collects the references that a call passes as references, not as values; None if no call is pickled.
     """
     token = _task.set((address, held))
     try:
@@ -91,10 +93,12 @@ def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]
 
 
 def held_by_call() -> list[Any] | None:
-    """Return the list that collects references passed as they are by the call being pickled; None outside a call."""
+    """Return the list that collects the references of the call being pickled; None if no call is pickled."""
     return _task.get()[1]
 
 
 def address_to_take(address: str) -> str:
-    """Return the address to pickle for a client of the scheduler at `address`."""
+    """Return the address to pickle for a client of the scheduler at `address`: a placeholder in a task of that
+    scheduler.
+    """
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

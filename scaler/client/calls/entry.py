@@ -1,6 +1,6 @@
-"""Entry: a call that is ready to be sent, and the sink of its result.
+"""Entry: a call that is ready to be sent, and the sink that receives the result of the call.
 
-Made by functions and graphs; kept by the client's open work until its result arrives. The link's thread calls the
+Made by functions and graphs; kept by the client's open work until the result arrives. The link's thread calls the
 sinks.
 """
 
@@ -25,7 +25,9 @@ def node_id(graph_id: GraphId, index: int) -> TaskId:
 
 
 MakeError: TypeAlias = Callable[[], BaseException]
-"""Makes the error of one future. Several threads must not raise one exception object."""
+"""Makes the error of one future. Each future has an error of its own, because several threads must not raise one
+exception object.
+"""
 
 
 class Sink(Protocol):
@@ -36,42 +38,50 @@ class Sink(Protocol):
 
     @property
     def deliver(self) -> Callable[[TaskResult], None]:
-        """Receive a result with its value in the payload."""
+        """Receive a result whose value is in the payload."""
 
     def refuse(self, result: TaskResult) -> None:
-        """Receive a result without a value: the status is the reason."""
+        """Receive a result without a value. The status of the result says why."""
 
     def store(self, result: TaskResult) -> None:
-        """Receive a large result that stays with the scheduler until it is fetched."""
+        """Receive the report of a large result that stays with the scheduler until it is fetched."""
 
     def fail(self, make_error: MakeError) -> None:
-        """Fail: there will be no result."""
+        """Receive an error instead of a result."""
 
     def notify(self) -> None:
-        """Wake waiting threads: all results of a message have been handled."""
+        """Wake the threads that wait, because all results of a message have been handled."""
 
 
 class ResultReceiver(Sink, Protocol):
-    """A receiver of a requested large result, and the sink of its task, if that runs again because the result was lost.
+    """A receiver of a requested large result. It is also the sink of the task, if that runs again because the result
+    was lost.
 
     Called by the link's thread: must not block.
     """
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
-        """Receive the frames; None if the result is no longer stored."""
+        """Receive the frames of the result; None if the result is no longer stored."""
 
 
 class ResultFetcher(Protocol):
     """The part of a link that fetches large results."""
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result, which the scheduler keeps if `keep`."""
+        """Request a large result.
+
+        Args:
+            object_id: the id of the result.
+            receiver: receives the frames of the result, or an error.
+            keep: whether the scheduler keeps the result until its future is garbage-collected.
+        """
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
-"""A task, the sink of its result, its function, its objects, and the references that it keeps alive.
+"""A task, the sink that receives the result, the function, the objects made for the task, and the references that the
+task keeps alive.
 
-A plain tuple, because one is made for each mapped task.
+A plain tuple, because each mapped task has an entry.
 """
 
 
@@ -79,13 +89,13 @@ class GraphEntry:
     """A graph and the sinks of its results.
 
     Args:
-        spec: announces the graph.
+        spec: the message item that announces the graph.
         nodes: all needed nodes, each after its dependencies.
-        functions: the functions of its nodes.
-        objects: the objects made for it.
-        references: the references that it keeps alive.
-        inputs: the results of other tasks that it needs: its first nodes, in this order.
-        keys: the keys of its nodes in the user's graph, by the indexes in their ids.
+        functions: the functions of the nodes.
+        objects: the objects made for the graph.
+        references: the references that the graph keeps alive.
+        inputs: the results of other tasks that the graph needs. They are the first nodes of the graph, in this order.
+        keys: the keys of the nodes in the user's graph, by the indexes in the ids of the nodes.
     """
 
     __slots__ = ("functions", "inputs", "keepers", "keys", "nodes", "objects", "references", "sinks", "spec")
@@ -110,16 +120,16 @@ class GraphEntry:
         self.keepers: Sequence[object] = ()
         """the futures of the inputs, whose large results stay with the scheduler while the graph is open"""
         self.sinks: dict[TaskId, Sink] = {}
-        """the sinks of the results that have not arrived"""
+        """task id of a wanted node whose result has not arrived -> the sink of that result"""
 
     def fail(self, make_error: MakeError) -> None:
-        """Fail all open sinks."""
+        """Fail all sinks whose results have not arrived."""
         sinks, self.sinks = self.sinks, {}
         for sink in sinks.values():
             sink.fail(make_error)
 
     def position_of(self, task_id: TaskId) -> int:
-        """Return the position of one of its nodes, counted after the inputs."""
+        """Return the position of the node with this task id. The inputs of the graph come first."""
         nodes, index = self.nodes, index_of(task_id)
         if index >= len(nodes) or nodes[index].task_id != task_id:  # its id was made differently
             index = next(index for index, node in enumerate(nodes) if node.task_id == task_id)
@@ -155,8 +165,8 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes for a submission. Nodes with a result are no longer wanted, and only dependencies of wanted
-        nodes run.
+        """Return the nodes for a submission. Nodes whose results have arrived are no longer wanted; only wanted nodes
+        and their dependencies run.
         """
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
@@ -177,7 +187,9 @@ class GraphEntry:
 
 
 Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
-"""An entry without its sink, since that would keep a dropped future alive; or the graph of the call."""
+"""A task or graph without the sinks of results, because a sink would keep a dropped future alive. For a task: the task,
+its function, its objects and its references.
+"""
 
 
 def call_of(open_call: Entry | tuple[GraphEntry, Sink]) -> Call:
@@ -187,7 +199,7 @@ def call_of(open_call: Entry | tuple[GraphEntry, Sink]) -> Call:
 
 
 class FailedWork(NamedTuple):
-    """The call of a task that failed, kept by its future for `rerun`."""
+    """The result and the call of a task that failed; the future keeps them for `rerun`."""
 
     result: TaskResult
     call: Call
@@ -198,5 +210,5 @@ def _unwanted(node: GraphNode) -> GraphNode:
 
 
 def _ended(node: GraphNode) -> GraphNode:
-    """Return a node that keeps its index and its objects, and does not run."""
+    """Return a node that has the id and the objects of `node`, and does not run."""
     return GraphNode(node.graph_id, node.task_id, ObjectId(NO_ID), b"", node.object_ids, b"", wanted=0)

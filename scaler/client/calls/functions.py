@@ -1,8 +1,8 @@
 """Functions as the client sends them: serialised, with the hash of their content as id, and their signatures.
 
 Called by the client for each submit and once per map. With arguments, a function makes the entry of a task. A function
-whose pickle cannot change between two submits is serialised once. Any other is serialised each time, because a closure
-or a global that it reads may have changed. The client never calls the function.
+whose pickle cannot change between two submits is serialised once. Any other function is serialised each time, because a
+closure or a global that it reads may have changed. The client never calls the function.
 """
 
 from __future__ import annotations
@@ -55,31 +55,37 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int, int]
-"""Priority, name (empty: that of the function), `RunOptions`, number of the account, and tag of the owner of a task.
+"""The fields of a task that do not depend on its call:
 
-A plain tuple, because one is made for each submit and unpacked for each mapped task.
+- priority
+- name; empty for the name of the function
+- encoded `RunOptions`
+- number of the account
+- tag of the owner
+
+A plain tuple, because it is made for each submit and unpacked for each mapped task.
 """
 NAME: Final = 1
-"""The index of the name in the terms."""
+"""The index of the name of a task in `Terms`."""
 
 RUN_OPTIONS: Final = 2
-"""The index of the options in the terms."""
+"""The index of the encoded `RunOptions` in `Terms`."""
 
 NO_TERMS: Terms = (0, "", b"", 0, 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
 NO_FRAMES: Frames = ()
 NO_OBJECTS: Sequence[ObjectInstruction] = ()
-"""The objects of an entry with small and plain arguments."""
+"""The objects of an entry whose arguments are all in the block."""
 
 
 class Function:
     """A function, ready to be sent.
 
     Attributes:
-        instruction: creates its object.
-        least: the fewest positional arguments without keyword arguments.
-        most: the most positional arguments.
+        instruction: the message item that creates the function at the scheduler.
+        least: the fewest positional arguments of a call without keyword arguments.
+        most: the most positional arguments of a call.
     """
 
     __slots__ = (
@@ -136,16 +142,17 @@ class Function:
         terms: Terms = NO_TERMS,
         pack: Pack | None = None,
     ) -> Entry:
-        """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
+        """Return a task that calls the function with these arguments, ready to be sent. The arguments are serialised at
+        once.
 
         Args:
             pack: packs arguments that may need a pickler; None: the packer of the client.
 
         Raises:
             TypeError: if the function does not take these arguments.
-            SerializeObjectError: if one cannot be serialised.
-            ObjectTooLargeError: if one is too large to be sent.
-            MissingObjects: if one is a reference to an object that is no longer stored.
+            SerializeObjectError: if an argument cannot be serialised.
+            ObjectTooLargeError: if an argument is too large to be sent.
+            MissingObjects: if an argument is a reference to an object that is no longer stored.
         """
         if keywords or not self.least <= len(arguments) <= self.most:
             self.check(arguments, keywords)
@@ -169,7 +176,7 @@ class Function:
         return task, sink, self.instruction, objects, references
 
     def block(self, arguments: Sequence[Any]) -> bytes | None:
-        """Return the block of plain arguments, as in an entry; None if they are not plain.
+        """Return the block of arguments that need no pickler, as in an entry; None if an argument needs a pickler.
 
         Raises:
             TypeError: if the function does not take this number of arguments.
@@ -179,7 +186,12 @@ class Function:
         return self._plain_block(arguments)
 
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
-        """Return a task with a row, and an equal part of `frames`, for each block; an ordinary task for one block."""
+        """Return a task with one row for each block; for a single block, a task without rows.
+
+        Args:
+            blocks: the arguments of each row.
+            frames: the frames of all rows; each row has an equal part of them.
+        """
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
         task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows, owner)
@@ -195,15 +207,15 @@ class Function:
         link: object,
         labels: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
-        """Return the graph of a call whose arguments are or contain futures, and the label and the input of each
-        future.
+        """Return the graph of a call with futures among its arguments or inside them, and the label and the input of
+        each future.
 
         Args:
             link: the link of the client that submits.
             labels: the names of the arguments in errors; by default their numbers or keywords.
 
         Raises:
-            TypeError: also if a future is of another client.
+            TypeError: if the function does not take these arguments, or a future is of another client.
         """
         self.check(arguments, keywords)
         separated = separate_arguments(arguments, keywords, (ResultArgument, ObjectReference))
@@ -231,7 +243,9 @@ class Function:
         return entry, arguments_awaited
 
     def _gather(self) -> Function:
-        """Return the function that puts results and objects into containers and calls this one with them."""
+        """Return the function that puts results and objects into containers and calls the user's function with these
+        containers.
+        """
         if self._gathering is None:
             gathering = GatheringCall(self._function, self.instruction.name)
             with in_a_task_for(self._packer.address):
@@ -239,7 +253,7 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Add the names of the function and the parameter to a problem that begins with "argument 2:"."""
+        """Return `problem` with the names of the function and the parameter added. It may begin with "argument 2:"."""
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:
@@ -273,11 +287,13 @@ class Function:
             raise TypeError(f"{self.instruction.name}: {error}{hint}") from None
 
     def take_name(self, keywords: dict[str, Any]) -> str:
-        """Remove and return the task's name from the keyword arguments, unless the function accepts `name`. Return ""
-        if the task has the name of the function.
+        """Remove the task's name from the keyword arguments and return it, unless the function itself takes `name`.
+
+        Returns:
+            the name of the task; empty if the task has the name of the function.
 
         Raises:
-            TypeError: if it is not a `str`.
+            TypeError: if the name is not a `str`.
         """
         if self._may_take("name"):
             return ""
@@ -297,7 +313,7 @@ class Function:
         return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
 
     def is_still(self, function: Callable[..., Any]) -> bool:
-        """Return whether this is `function` with an unchanged pickle and the same parameters."""
+        """Return whether this object was made from `function`, and the pickle of `function` has not changed."""
         return (
             self._function is function
             and self._code is getattr(function, "__code__", None)
@@ -328,7 +344,9 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
-    """Return the fewest and the most positional arguments; an impossible range if a keyword is required."""
+    """Return the fewest and the most positional arguments of a call. If a keyword is required, no number is in that
+    range.
+    """
     if type(function) is FunctionType:
         code = function.__code__
         if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
@@ -380,12 +398,12 @@ def options_of_call(options: bytes, name: str) -> bytes:
 
 
 class ClientFunctions:
-    """The functions of one client. Safe to use from several threads.
+    """Serialises the functions of one client, and remembers them. Safe to use from several threads.
 
     Args:
-        endpoint: the endpoint of the scheduler whose tasks run them.
-        packer: packs their arguments.
-        shipped: the modules that travel with them.
+        endpoint: the endpoint of the scheduler whose tasks call the functions.
+        packer: packs the arguments of the functions.
+        shipped: the modules that travel with the functions.
     """
 
     def __init__(
@@ -407,7 +425,7 @@ class ClientFunctions:
             self._watch = ReloadWatch(self._look)
 
     def named(self, name: object) -> NamedFunction:
-        """Return the function with this name.
+        """Return the function that workers serve under this name.
 
         Raises:
             ConfigError: if the name is not valid.
@@ -430,7 +448,8 @@ class ClientFunctions:
         self._remembered = {}
 
     def look(self) -> None:
-        """Check whether modules were edited and reloaded here. If so, prepare their functions again.
+        """Check whether modules were edited and reloaded in this process. If so, serialise the functions again when
+        they are used next.
 
         Raises:
             ConfigError: if a shipped module can no longer be sent.
@@ -443,20 +462,21 @@ class ClientFunctions:
             self._remembered = {}
 
     def sources(self) -> dict[str, bytes]:
-        """Return the sources of the modules that travel with each function."""
+        """Return the sources of the modules that travel with each function, by module name."""
         return self._shipped.sources()
 
     def workers_are_new(self) -> None:
-        """Note that all worker processes are new and have no old code."""
+        """Forget which old versions of modules the workers may have, because all worker processes are new."""
         self._stale_modules.forget()
 
     def get(self, function: Callable[..., Any]) -> Function:
         """Return `function`, serialised.
 
         Raises:
-            TypeError: if it is not callable.
-            SerializeObjectError: if it cannot be serialised, or needs a module that was edited and cannot travel.
-            ObjectTooLargeError: if it is too large to be sent with the values that it holds.
+            TypeError: if `function` is not callable.
+            SerializeObjectError: if `function` cannot be serialised, or needs a module that was edited and cannot
+                travel.
+            ObjectTooLargeError: if `function`, with the values that it holds, is too large to be sent.
         """
         if self._watch is not None:
             self._watch.check_if_due()

@@ -25,7 +25,9 @@ def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntr
     """Mark the open at-most-once calls that a scheduler may have received and started.
 
     Args:
-        unsent: items that were never sent.
+        tasks: the open tasks; marked ones are replaced in this dictionary.
+        graphs: the open graphs.
+        unsent: items that were never sent; their calls are not marked.
     """
     new: set[bytes] = {item.task_id for item in unsent if isinstance(item, Task)}
     new |= {item.graph_id for item in unsent if isinstance(item, GraphTask)}
@@ -38,12 +40,12 @@ def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntr
 
 
 def claim_of_task(task: Task) -> Task:
-    """Return the claim of a task's result."""
+    """Return a task that claims the result of `task` without running the function."""
     return replace(task, payload=b"", object_ids=b"", frames=(), options=_marked(task.options))
 
 
 def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstruction]:
-    """Return the claim of the result of a graph's node, and the node's function."""
+    """Return a task that claims the result of a graph's node, and the function of the node."""
     node = graph.nodes[graph.position_of(task_id) - len(graph.inputs)]
     function = next(each for each in graph.functions if each.object_id == node.function_id)
     spec = graph.spec

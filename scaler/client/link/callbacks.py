@@ -16,7 +16,7 @@ logger = logging.getLogger("scaler.client")
 
 
 class Callbacks:
-    """Runs callbacks one after the other, in a thread that starts with the first. Thread-safe."""
+    """Runs callbacks one after the other in one thread, which starts with the first callback. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class Callbacks:
         _run(callback)
 
     def close(self) -> None:
-        """End the thread after the queued callbacks."""
+        """End the thread once the queued callbacks have run."""
         with self._lock:
             queue, self._queue = self._queue, None
         if queue is not None:

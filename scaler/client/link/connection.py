@@ -24,11 +24,11 @@ WAIT_MOST_SECONDS = 3600.0
 
 
 class ClientConnection:
-    """The one connection of a link.
+    """Sends and receives a client's messages, on one socket at a time.
 
     Args:
-        transport: the way to the scheduler.
-        wake_descriptors: readable when another thread wants to end a `wait`.
+        transport: opens sockets to the scheduler.
+        wake_descriptors: descriptors that are readable when another thread wants to end a `wait`.
     """
 
     def __init__(self, transport: Transport, *wake_descriptors: int) -> None:
@@ -40,11 +40,11 @@ class ClientConnection:
         self._transport = transport
         self._socket: Dialer | None = None
         self._aside: Dialer | None = None
-        """the previous socket, if it was silent: closing it would look to the scheduler like the end of this client"""
+        """the previous socket, which stays open: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether nothing has arrived since a read found no message; a send resets it, because it clears the signal of
-        the socket
+        """whether no message has arrived since the last empty read; each send sets it to False, because a send clears
+        the signal of the socket
         """
         self._poller = self._new_poller()
 
@@ -54,7 +54,9 @@ class ClientConnection:
 
     @property
     def refusal(self) -> str:
-        """The reason why the scheduler refuses connections from here, as a sentence; empty if it may accept them."""
+        """The reason why the scheduler refuses connections of this process, as a sentence; empty if no refusal is
+        known.
+        """
         return self._transport.refusal
 
     @property
@@ -64,7 +66,7 @@ class ClientConnection:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """The descriptors of the open socket, for `look`."""
+        """The descriptors of the open socket, as `look` expects them; empty if no socket is open."""
         socket = self._socket
         return () if socket is None else (socket.descriptor, socket.monitor_descriptor)
 
@@ -75,10 +77,10 @@ class ClientConnection:
         return poller
 
     def open(self) -> None:
-        """Start to connect.
+        """Open a socket, which connects in the background.
 
         Raises:
-            OSError: if it is impossible to connect to the address.
+            OSError: if the address cannot be connected to.
         """
         self._socket = self._transport.dial()
         self.dial_count += 1
@@ -86,7 +88,11 @@ class ClientConnection:
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the socket, if it is open. Queued messages may take `linger_seconds` to leave."""
+        """Close the socket, if one is open.
+
+        Args:
+            linger_seconds: how long queued messages may still be sent.
+        """
         socket, self._socket = self._socket, None
         self.is_drained = True
         self._poller = self._new_poller()
@@ -94,30 +100,36 @@ class ClientConnection:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
-        """Keep the socket open without reading it, until the next one is accepted or set aside."""
+        """Stop reading the socket, and keep it open until a scheduler accepts the next socket or that is set aside
+        too.
+        """
         socket, self._socket = self._socket, None
         self.close()
         self.close_aside()
         self._aside = socket
 
     def close_aside(self) -> None:
-        """Close the socket that was set aside, if there is one."""
+        """Close the socket that `set_aside` has kept open, if there is one."""
         if self._aside is not None:
             self._aside.close()
             self._aside = None
 
     def end(self, linger_seconds: float = 0) -> None:
-        """Close the connection for good."""
+        """Close all sockets and the transport for good."""
         self.close_aside()
         self.close(linger_seconds)
         self._transport.close()
 
     def wait(self, seconds: float) -> dict[int, int]:
-        """Wait until a descriptor is ready. Return the ready descriptors, and what they are ready for."""
+        """Wait until a descriptor is ready. Return the events of each ready descriptor, as `select.poll` names them."""
         return dict(self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000)))
 
     def look(self, ready: Container[int]) -> tuple[bool, bool]:
-        """Return whether a message has arrived and whether the connection is lost, given the result of `wait`."""
+        """Return whether a message has arrived, and whether the connection is lost.
+
+        Args:
+            ready: the ready descriptors, as `wait` returns them.
+        """
         socket = self._socket
         if socket is None:
             return False, False
@@ -130,14 +142,14 @@ class ClientConnection:
         return has_arrived, was_cut
 
     def has_message(self) -> bool:
-        """Return whether a message waits."""
+        """Return whether a message has arrived that was not read."""
         return self._socket is not None and self._socket.has_message()
 
     def receive(self) -> list[Batch[Any]] | None:
-        """Return the batches of the next message, or None if there is none.
+        """Return the batches of the next message, or None if no message has arrived.
 
         Raises:
-            ProtocolError: if it is not a message of the protocol. The session cannot resume then.
+            ProtocolError: if the bytes are not a message of the protocol. The session cannot resume then.
         """
         if self._socket is None or self.is_drained:
             return None
@@ -155,7 +167,7 @@ class ClientConnection:
             raise ProtocolError(f"it cannot be read: {error!r}") from error
 
     def send_hello(self, hello: Any, **fields: Any) -> None:
-        """Send the first message of the connection, see `DialledSession.hello`."""
+        """Send a hello, the first message of the connection. See `DialledSession.hello`."""
         self._send([self.session.hello(hello, **fields)])
 
     def send_unnumbered(self, item: Any) -> None:
@@ -163,10 +175,13 @@ class ClientConnection:
         self._send([self.session.pipe.unnumbered([item])])
 
     def resume(self, acknowledged: int) -> None:
-        """Resume the session: resend what the scheduler has not received.
+        """Resume the session: resend the messages that the scheduler has not received.
+
+        Args:
+            acknowledged: the number of the last message that the scheduler has received.
 
         Raises:
-            ProtocolError: if that is impossible. The session cannot continue then.
+            ProtocolError: if the session cannot resume.
         """
         try:
             self._send(self.session.pipe.resume(acknowledged))
@@ -178,7 +193,7 @@ class ClientConnection:
         """Send all items that the window permits. Remove and return the items that cannot be encoded.
 
         Raises:
-            ProtocolError: if encoding fails for an unknown item. The session cannot continue then.
+            ProtocolError: if the item that cannot be encoded is not known. The session cannot continue then.
         """
         if self._socket is None:
             return ()

@@ -1,4 +1,4 @@
-"""EndWarnings: the warnings of a client that ends: about cancelled tasks, and errors that were never read.
+"""EndWarnings: the warnings that a client logs when it ends: about cancelled tasks and about unread errors.
 
 Futures report their errors, and the link the number of cancelled tasks. Each warning is one log line. No future or
 value is kept alive, and tasks that succeed cost nothing.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 logger = logging.getLogger("scaler.client")
 
 COUNTED_MOST = 10_000
-"""The most errors that are remembered."""
+"""The most unread errors that a client remembers."""
 
 
 class EndWarnings:
@@ -30,21 +30,27 @@ class EndWarnings:
         self._unread: dict[bytes, str] = {}
         self._read_graphs: set[bytes] = set()
         self.cancelled = 0
-        """the number of tasks that were open at the end"""
+        """the number of tasks that were open when the client ended"""
 
     def note_error(self, key: bytes, describe: Callable[[], str]) -> None:
-        """Note an error before a user can read it.
+        """Remember an error until a user reads it.
 
         Args:
-            key: the id of the task, or of its graph, whose nodes fail together.
-            describe: returns one line about what failed.
+            key: the id of the failed task; for the node of a graph, the id of the graph, because its nodes fail
+                together.
+            describe: returns one line about the failed task and its error.
         """
         unread = self._unread
         if not (self._is_quiet or len(unread) >= COUNTED_MOST or key in unread or key in self._read_graphs):
             unread[key] = describe()
 
     def error_was_read(self, key: bytes, is_of_graph: bool = False) -> None:
-        """Forget an error. If it is of a graph, ignore the graph's other errors too."""
+        """Forget an error, because a user has read it.
+
+        Args:
+            key: the id of the failed task or graph.
+            is_of_graph: whether `key` is the id of a graph; later errors of that graph are ignored then.
+        """
         self._unread.pop(key, None)
         if is_of_graph and len(self._read_graphs) < COUNTED_MOST:
             self._read_graphs.add(key)

@@ -16,23 +16,23 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """The queue of one thread.
+    """Takes items from all threads for one thread, and wakes that thread if it sleeps.
 
     Args:
-        refuse: handles an item that is put after the end, in the thread that puts it.
+        refuse: handles an item that is put after the end of the inbox, in the thread that puts it.
     """
 
     def __init__(self, refuse: Callable[[T], None]) -> None:
         self._refuse = refuse
         self._queue: deque[T] = deque()
         self.is_asleep = False
-        """whether the thread sleeps, or has ended"""
+        """whether the thread that takes items sleeps, or has ended"""
         self._has_ended = False
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
         self.descriptor = self._receiver.fileno()
-        """readable when the thread must wake up"""
+        """a descriptor that is readable when the thread that takes items must wake up"""
 
     # For every thread
 
@@ -42,7 +42,7 @@ class Inbox(Generic[T]):
             self.rouse()
 
     def rouse(self) -> None:
-        """Wake the thread up."""
+        """Wake the thread that takes items."""
         self.is_asleep = False
         # Checked after the store: `end` may have run in between, and then nothing will wake the thread again.
         if self._has_ended:
@@ -68,11 +68,11 @@ class Inbox(Generic[T]):
         return bool(self._queue)
 
     def take(self) -> T | None:
-        """Return the next item, or None."""
+        """Return the next item, or None if the queue is empty."""
         return self._queue.popleft() if self._queue else None
 
     def fall_asleep(self) -> bool:
-        """Mark the thread as asleep. Return False if an item waits, so that the thread must not sleep."""
+        """Mark the thread that takes items as asleep. Return False if an item waits: the thread must not sleep then."""
         self.is_asleep = True
         # Checked after the store: a thread that puts an item now sees the flag and wakes this one.
         if self._queue:
@@ -81,13 +81,17 @@ class Inbox(Generic[T]):
         return True
 
     def wake_up(self, was_roused: bool) -> None:
-        """Mark the thread as awake; `was_roused` if the descriptor was readable."""
+        """Mark the thread that takes items as awake.
+
+        Args:
+            was_roused: whether the thread woke because `descriptor` was readable.
+        """
         self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)
 
     def end(self) -> None:
-        """Refuse all items, now and later."""
+        """Close the inbox: refuse the queued items, and all that are put later."""
         self._has_ended = True
         self.is_asleep = True
         self._refuse_all()

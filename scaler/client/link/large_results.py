@@ -37,22 +37,26 @@ from scaler.wire.messages.priority import MOST, with_user_priority
 
 
 class ResultState(Enum):
-    """The place or fate of a large result."""
+    """The place of a large result, or what has happened to it."""
 
     STORED = auto()
-    """at the current scheduler, or with an agent that the scheduler knows"""
+    """the result is at the current scheduler, or with an agent that the scheduler knows"""
     UNCERTAIN = auto()
-    """at the current scheduler, unless it has ended this client's session and deleted its results"""
+    """the result is at the current scheduler, unless the scheduler has ended this client's session and deleted the
+    results
+    """
     CLAIMED = auto()
-    """was at another scheduler; the current one is asked whether its agents still have it"""
+    """the result was at another scheduler; the current one is asked whether an agent still has the result"""
     LOST = auto()
-    """was at another scheduler, was deleted, or was lost with its agent"""
+    """the result was at another scheduler, was deleted, or was lost with its agent"""
     RESUBMITTED = auto()
-    """its task runs again, or has run again without a large result"""
+    """the task of the result runs again, or has run again and returned a value that is not large"""
     CANCELED = auto()
-    """its graph was cancelled while its task ran again; only a request for this result runs it once more"""
+    """the graph of the result was cancelled while its task ran again; only a request for this result resubmits the
+    task
+    """
     UNREPEATABLE = auto()
-    """was lost, and its task must not run again: each request fails with the same error"""
+    """the result was lost, and its task must not run again: each request fails with the same error"""
 
 
 class SharedReceiver:
@@ -87,20 +91,21 @@ class SharedReceiver:
 
 
 def shared(known: ResultReceiver | None, receiver: ResultReceiver) -> ResultReceiver:
-    """Return a receiver that passes a result to `receiver` and to `known`, if that is not None."""
+    """Return a receiver that passes a result to `receiver` and to `known`; `receiver` alone if `known` is None."""
     return receiver if known is None or known is receiver else SharedReceiver(known, receiver)
 
 
 class UnreadResult:
-    """One large result, and the sink of its call when that is resubmitted.
+    """One large result; also the sink of the call that made the result, when that call is resubmitted.
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
-        call: the call that made it.
-        state: its place or fate.
-        times_lost: how often it was lost: in transit to this client because its scheduler ended, or with its agent.
+        call: the call that made the result.
+        state: the place of the result, or what has happened to it.
+        times_lost: how often the result was lost: on its way to this client when the scheduler ended, or with its
+            agent.
         why: the reason of the last loss.
-        make_error: makes the error of each request if the result cannot be made again.
+        make_error: makes the error of each request; None while the result may be made again.
     """
 
     __slots__ = (
@@ -122,21 +127,23 @@ class UnreadResult:
 
     @property
     def is_at_scheduler(self) -> bool:
-        """Whether the scheduler may have it."""
+        """Whether the scheduler may have the result."""
         return self.state is ResultState.STORED or self.state is ResultState.UNCERTAIN
 
     @property
     def requested_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the result since its loss. Weak, because its error may hold frames."""
+        """The last receiver that requested the result after it was lost. Kept by a weak reference, because the error of
+        a receiver may hold frames.
+        """
         return None if self._requested_by is None else self._requested_by()
 
     @property
     def outcome(self) -> TaskResult | None:
-        """The result of the resubmitted task; None if it has not arrived, or is large."""
+        """The result of the resubmitted task; None if that has not arrived, or is large."""
         return self._outcome
 
     def ask(self, receiver: ResultReceiver) -> None:
-        """Pass the outcome of the call to `receiver`: now if it is known, else when it arrives."""
+        """Pass the outcome of the call to `receiver`, at once if the outcome is known, otherwise when it arrives."""
         if self.make_error is not None:
             receiver.fail(self.make_error)
             return
@@ -167,14 +174,14 @@ class UnreadResult:
             receiver.store(result)
 
     def fail(self, make_error: MakeError) -> None:
-        """Fail the receiver; a later request may succeed."""
+        """Fail the receiver of the result; a later request may succeed."""
         self.state = ResultState.CANCELED if make_error is CancelledError else ResultState.LOST
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.fail(make_error)
 
     def end(self, make_error: MakeError) -> None:
-        """Fail the receiver and all later requests: the task must not run again."""
+        """Fail the receiver of the result and all later requests: the task must not run again."""
         self.fail(make_error)
         self.state, self.make_error = ResultState.UNREPEATABLE, make_error
 
@@ -193,10 +200,10 @@ class UnreadResult:
 
 
 class UnreadResults(dict[ObjectId, UnreadResult]):
-    """All unread results of a client, by id.
+    """All unread large results of a client, by id.
 
     Args:
-        on_answered: called with each claimed result once it is known whether an agent has it.
+        on_answered: called with a claimed result once the scheduler has answered whether an agent has the result.
     """
 
     def __init__(self, on_answered: Callable[[UnreadResult], None]) -> None:
@@ -204,7 +211,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         self.on_answered = on_answered
 
     def keep(self, task_id: TaskId, open_call: Entry | tuple[GraphEntry, Sink]) -> None:
-        """Keep a call whose large result stays with the scheduler."""
+        """Keep the call of a large result that stays with the scheduler."""
         object_id = ObjectId(task_id)
         known = self.get(object_id)
         if known is not None:
@@ -229,17 +236,22 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         return [unread for unread in self.values() if unread.state is state]
 
     def has_claims(self, call: Call) -> bool:
-        """Return whether claims of other results of a graph are unanswered."""
+        """Return whether `call` is a graph with results whose claims are unanswered."""
         is_graph = isinstance(call, GraphEntry)
         return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
     def mark_uncertain(self) -> None:
-        """Mark the stored results as uncertain: a new session starts, and the scheduler may have deleted them."""
+        """Mark the stored results as uncertain, because the scheduler may have deleted them before the new session."""
         for unread in self.in_state(ResultState.STORED):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Count the loss only for results in transit, which may have caused it."""
+        """Mark all uncertain results as lost.
+
+        Args:
+            in_transit: the ids of results that were on their way to this client. The loss is counted only for these
+                results, because their transfer may have ended the scheduler.
+        """
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit
@@ -253,7 +265,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
 
 
 class Calls(Protocol):
-    """The part of the open work that large results need."""
+    """The methods of the open work that large results need."""
 
     out: list[Any]
 
@@ -274,22 +286,25 @@ class Calls(Protocol):
 
 
 class LargeResults:
-    """The unread large results of a client, and the requests for them."""
+    """Requests the large results of a client, and resubmits the calls of lost ones."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.requests: dict[ObjectId, ResultReceiver] = {}
         self.unread = UnreadResults(self._claim_answered)
         self._kept: set[ObjectId] = set()
-        """results that are deleted only when their futures are garbage-collected"""
+        """ids of results that are deleted only when their futures are garbage-collected"""
         self._waits_for_graph = False
-        """whether a lost result is resubmitted once its graph has ended"""
+        """whether some lost result is to be resubmitted when its graph ends"""
 
     def request(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result. If it was lost with its scheduler, its task is resubmitted.
+        """Request a large result. If the result was lost, its task is resubmitted.
 
         Args:
-            keep: whether the scheduler keeps it until its future is garbage-collected, because other tasks need it.
+            object_id: the id of the result.
+            receiver: receives the result or an error.
+            keep: whether the scheduler keeps the result until its future is garbage-collected, because other tasks need
+                it.
         """
         if keep:
             self._kept.add(object_id)
@@ -310,8 +325,8 @@ class LargeResults:
         """Resubmit the calls of lost results.
 
         Args:
-            with_open_graphs: whether all open graphs are resubmitted too; if not, a result of an open graph waits for
-                the end of the graph.
+            with_open_graphs: whether results of open graphs are resubmitted too; if not, they wait for the end of the
+                graph.
         """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
@@ -338,12 +353,14 @@ class LargeResults:
             self._calls.add_graph(graph)
 
     def drop(self, object_id: ObjectId) -> UnreadResult | None:
-        """Remove and return a result whose future was garbage-collected."""
+        """Remove and return a large result whose future was garbage-collected."""
         self._kept.discard(object_id)
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs; None if it is unknown. A lost one is resubmitted if possible."""
+        """Return a large result that a task needs; None if the result is unknown. If the result was lost, its call is
+        resubmitted if possible.
+        """
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.UNCERTAIN:
             unread.state = ResultState.LOST  # asking the scheduler would take as long as most tasks
@@ -354,7 +371,7 @@ class LargeResults:
         return self.unread.get(object_id)
 
     def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:
-        """Return the results of the same call in the same state, so that the call runs once for all of them."""
+        """Return the results with the call and the state of `unread`, so that the call runs once for all of them."""
         if not isinstance(unread.call, GraphEntry):
             return [unread]
         return [each for each in self.unread.in_state(unread.state) if each.call is unread.call]
@@ -381,7 +398,7 @@ class LargeResults:
             receiver.fail(make_error)
 
     def forget(self) -> None:
-        """Forget all results. Requests stay."""
+        """Forget all unread results, but not the requests."""
         self.unread = UnreadResults(self._claim_answered)
         self._kept.clear()
 
@@ -421,7 +438,7 @@ class LargeResults:
         receiver.receive_frames(response.object_id, frames if is_found else None)
 
     def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
-        """Handle the loss of a result. Return False if the response needs further handling."""
+        """Handle a response that says that a result is lost. Return False if the response needs further handling."""
         if (
             unread is None or unread.state is ResultState.RESUBMITTED
         ):  # a call whose arguments are futures: its graph has its id
@@ -434,7 +451,7 @@ class LargeResults:
         return True
 
     def resubmit_waiting(self) -> None:
-        """Resubmit the requested results that waited for their graphs to end, or for claims."""
+        """Resubmit the requested results that waited for their graphs to end, or for claims to be answered."""
         if not self._waits_for_graph:
             return
         self._waits_for_graph = False
@@ -454,17 +471,17 @@ class LargeResults:
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
-        """Let the requests for lost results wait until these are made again. Return the requested results."""
+        """Let the requests for lost results wait until the results are made again. Return the requested results."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
             unread.ask(self.requests.pop(unread.object_id))
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Resubmit the calls of requested large results, and claim all other large results. A graph resubmits all its
-        results.
+        """Resubmit the calls of requested large results, and claim all other large results.
 
-        If an agent still has a resubmitted result, its task does not run.
+        If one result of a graph is resubmitted, all its results are. A task does not run if an agent still has its
+        result.
         """
         self.unread.mark_uncertain()
         doubted = self.unread.in_state(ResultState.UNCERTAIN)
@@ -500,7 +517,9 @@ class LargeResults:
         return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
-        """Mark the uncertain results as lost. Resubmit all of them if one is requested, else those of open graphs."""
+        """Mark the uncertain results as lost. Resubmit all lost results if any of them is requested, otherwise those of
+        open graphs.
+        """
         self.unread.mark_lost(in_transit)
         lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]
@@ -513,5 +532,7 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return the request for a large result: for its location if this process can map it, else for its bytes."""
+    """Return the request for a large result. It requests the location if this process can map shared memory, otherwise
+    the bytes.
+    """
     return ObjectRequest(object_id, not can_share())

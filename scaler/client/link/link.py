@@ -1,4 +1,4 @@
-"""ClientLink: the common part of both clients' links: the connection, the open work, and the requests to them.
+"""ClientLink: the base class of both clients' links: holds the connection and the open work, and queues commands.
 
 Called by clients, futures and references. The subclasses `LinkThread` and `AsyncLink` decide in which thread commands
 run, and when. Methods only queue commands, because another thread may be changing the open work.
@@ -37,11 +37,11 @@ from scaler.wire.messages.common import ObjectInstruction
 Command: TypeAlias = Callable[[], None]
 
 FUNCTIONS_REMEMBERED = 1024
-"""The number of functions whose row durations are remembered; the latest ones."""
+"""The number of functions whose row durations a client remembers: those used last."""
 
 
 class Request:
-    """A command with a reply."""
+    """A queued command, and the receiver of its reply."""
 
     __slots__ = ("command", "receiver")
 
@@ -54,26 +54,27 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between two reports that a result is waited for; each interval is twice the one
-before it. The reports matter only where memory and disk for values are full.
+"""The first and the longest interval between two reports that a user waits for a result. Each interval is twice the
+previous one. The reports matter only where memory and disk for values are full.
 """
 
 
 class ClientLink:
-    """The connection of one client. Unless noted, methods are safe to call from any thread, including finalizers.
+    """Queues the commands of one client to its scheduler. Unless noted, methods may be called from any thread,
+    including finalizers.
 
     Args:
         endpoint: where the scheduler listens.
-        client_id: the same on each connection.
+        client_id: the id of the client, the same on each connection.
         patience: the time limits of the conversation.
         advice: the call with which users wait for the futures of this client.
         label: a name shown to people, for a client that runs no tasks.
         name: the name of the program, shown to people; if empty, its script and process id.
-        wake_descriptors: readable when another thread wants to end a wait.
+        wake_descriptors: descriptors that are readable when another thread wants to end a wait.
     """
 
     _put: Callable[[Command], None]
-    """queues a command, which runs soon unless the link ends first"""
+    """queues a command, which runs unless the link ends first"""
     submit: Callable[[Entry], None]
     fail: Callable[[MakeError], None]
     """fails all open work for good, because its results will never arrive"""
@@ -147,7 +148,9 @@ class ClientLink:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 
     def inquire(self, inquiry: Inquiry[Any]) -> None:
-        """Send an inquiry about the scheduler. Its answers or error arrive in the thread in which commands run."""
+        """Send an inquiry about the scheduler. The inquiry receives the answers or an error in the thread in which
+        commands run.
+        """
         self.check_open()
         if inquiry.workers and self.is_nested:
             task_context.current.check_prepared()
@@ -158,17 +161,19 @@ class ClientLink:
         self._put(partial(self._work.withdraw, inquiry))
 
     def ask_job(self, question: JobQuestion) -> None:
-        """Send a request about a job. It is completed with an answer or an error."""
+        """Send a request about a job. The link completes `question` with an answer or an error."""
         self.check_open()
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
     def attend_job(self, name: str) -> None:
-        """Keep a job running until `leave_job` has been called once for each call. Raises as `check_job_name`."""
+        """Keep a job running until `leave_job` has been called as often as this method. Raises as `check_job_name`."""
         check_job_name(name)
         self._put(partial(self._work.attended.update, (name,)))
 
     def leave_job(self, name: str) -> None:
-        """Undo one `attend_job` call. After the last one, notify the scheduler, without waiting for an answer."""
+        """Undo one `attend_job` call. After the last of these calls, notify the scheduler, without waiting for an
+        answer.
+        """
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:
@@ -179,15 +184,21 @@ class ClientLink:
         return reply
 
     def mark_wanted(self, task_id: TaskId) -> None:
-        """Report to the scheduler that the result of a task is waited for. Ignored unless the task is open."""
+        """Report to the scheduler that a user waits for the result of a task. Ignored unless the task is open."""
         self._put(partial(self._protocol.mark_wanted, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Request the reason why an open task waits. The answer may never arrive."""
+        """Request the reason why an open task waits. It is not certain that `on_answer` is ever called."""
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Request the output of a task, or only its latest report. If the client ends first, the answer is empty."""
+        """Request the output of a task. If the client ends first, the answer is empty.
+
+        Args:
+            task_id: the id of the task.
+            on_output: receives the answer.
+            report: whether to request only the latest progress report.
+        """
         self.check_open()
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 

@@ -23,7 +23,9 @@ from scaler.wire.session.too_large import crash_advice
 
 
 def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
-    """Return the instruction with the location of its shared memory instead of its bytes, if it has one."""
+    """Return `instruction` in the form in which it is sent: with the location of the bytes, if they are in shared
+    memory.
+    """
     frames = instruction.frames
     if type(frames) is not SharedFrames:
         return instruction
@@ -40,13 +42,13 @@ def size_at_scheduler(entry: Entry) -> int:
 def object_of_call(
     object_id: ObjectId, entries: Iterable[Entry], graphs: Iterable[GraphEntry]
 ) -> ObjectInstruction | None:
-    """Return the object with this id that was made for one of these calls, or None."""
+    """Return the object `object_id` that was made for one of these tasks or graphs, or None."""
     objects = chain.from_iterable(chain((entry[3] for entry in entries), (graph.objects for graph in graphs)))
     return next((instruction for instruction in objects if instruction.object_id == object_id), None)
 
 
 def is_withdrawal(item: Any) -> bool:
-    """Return whether an item is a cancel or a delete. Its subject may no longer be in any table."""
+    """Return whether an item cancels a task or deletes an object, which may no longer be in any table."""
     return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
         isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
     )
@@ -57,7 +59,9 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """The functions to resend, by id. A dictionary for speed; only its own methods change it."""
+    """The functions to resend on a new connection, by id. A dictionary for speed; only the methods of this class change
+    it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,23 +69,23 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
         self._most, self._bytes_most = FUNCTIONS_MOST, FUNCTIONS_BYTES_MOST
 
     def keep(self, function: ObjectInstruction) -> None:
-        """Add a function, unless it is known."""
+        """Add a function, unless it has been added before."""
         if function.object_id not in self:
             self[function.object_id] = function
             self._size_bytes += size_of(function.frames)
 
     def drop(self, object_id: ObjectId) -> None:
-        """Remove a function, if it is known."""
+        """Remove a function. Unknown ids are ignored."""
         function = self.pop(object_id, None)
         if function is not None:
             self._size_bytes -= size_of(function.frames)
 
     def is_full(self) -> bool:
-        """Return whether it is time to drop unused functions."""
+        """Return whether there are too many functions, or bytes of functions, so that unused ones should be dropped."""
         return len(self) > self._most or self._size_bytes > self._bytes_most
 
     def drop_unused(self, used: Container[ObjectId]) -> list[ObjectId]:
-        """Drop all unused functions. Return their ids."""
+        """Drop all functions that are not in `used`. Return the ids of the dropped functions."""
         unused = [object_id for object_id in self if object_id not in used]
         for object_id in unused:
             self.drop(object_id)
@@ -92,7 +96,7 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
 
 
 class Refusals:
-    """The values that are not sent, and the reasons.
+    """The values that the client does not send, each with the error of the calls that need it.
 
     Args:
         limit: the limit on the size of a value.
@@ -101,9 +105,9 @@ class Refusals:
     def __init__(self, limit: ValueLimit) -> None:
         self.limit = limit
         self._known: dict[ObjectId, MakeError] = {}
-        """objects that are never sent again"""
+        """id of an object that is never sent again -> makes the error of a call that needs it"""
         self._deaths: dict[ObjectId, int] = {}
-        """object -> the number of successive schedulers that ended during its transfer"""
+        """id of an object -> the number of successive schedulers that ended during its transfer"""
 
     def __bool__(self) -> bool:
         """Return whether any object is refused."""
@@ -112,7 +116,7 @@ class Refusals:
     def reason(
         self, made: Iterable[ObjectInstruction], object_ids: bytes = b"", carried: Iterable[Frames] = ()
     ) -> MakeError | None:
-        """Return a function that makes the error of a call, or None if all its values may be sent.
+        """Return a function that makes the error of a call, or None if all values of the call may be sent.
 
         Args:
             made: the function of the call, and the objects made for the call.
@@ -130,7 +134,9 @@ class Refusals:
         return next(filter(None, known), None)
 
     def of_value(self, instruction: ObjectInstruction) -> MakeError | None:
-        """Return a function that makes the error of a value that is too large to be sent; None if the value is not."""
+        """Return a function that makes the error of a value that is too large to be sent; None if its size is
+        permitted.
+        """
         size = size_of(instruction.frames)
         return partial(self.limit.error, _what(instruction), size) if size > self.limit.n_bytes else None
 
@@ -143,11 +149,11 @@ class Refusals:
         self._known.pop(object_id, None)
 
     def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
-        """Refuse values that were in transit to `TRIES_MOST` successive schedulers when these ended.
+        """Refuse values that were in transit to `TRIES_MOST` successive schedulers when these schedulers ended.
 
         Args:
-            in_transit: the items that had left, wholly or in part.
-            unacknowledged: all items that have not arrived.
+            in_transit: the items that were sent, wholly or in part.
+            unacknowledged: all items that the scheduler has not acknowledged.
         """
         left = {item.object_id for item in in_transit if type(item) is ObjectInstruction}
         known, self._deaths = self._deaths, {}

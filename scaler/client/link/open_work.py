@@ -58,7 +58,7 @@ from scaler.wire.messages.common import InstructionKind, ObjectInstruction, Obje
 
 
 class Lane(Protocol):
-    """The interface of the pipe that shows how many bytes are sent before an item."""
+    """The items in transit to the scheduler."""
 
     def bytes_before(self, item: ExplainRequest) -> int: ...
 
@@ -67,7 +67,7 @@ class OpenWork:
     """The open tasks, requests and stored objects of a client.
 
     Args:
-        limit: the limit on the size of a value; None: unlimited.
+        limit: the limit on the size of a value; None: no limit.
     """
 
     def __init__(self, limit: ValueLimit | None = None) -> None:
@@ -88,19 +88,23 @@ class OpenWork:
         self._functions = KeptFunctions()
         self._stored: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
-        """the tasks that were sent, and those that wait here until sent ones end"""
+        """the tasks that were sent, and the tasks that wait in this process until sent ones end"""
         self._ranges = OpenRanges(self._tasks, self.window)
         self.rows_most = 1
         """the most rows of a map that the scheduler accepts as one task"""
         self.large = LargeResults(self)
         self._dependents = Dependents(self)
         self._graph_losses: dict[GraphId, int] = {}
-        """graph -> how often results that it needs were lost"""
+        """id of a graph -> how often results that the graph needs were lost"""
         self._tries: dict[bytes, int] = {}
-        """open item -> the number of unreadable answers while it was open"""
+        """id of an open item -> the number of unreadable answers that arrived while the item was open"""
 
     def is_waiting(self, ignored_tasks: int = 0) -> bool:
-        """Return whether answers of the scheduler are due, apart from the results of up to `ignored_tasks` tasks."""
+        """Return whether answers of the scheduler are due.
+
+        Args:
+            ignored_tasks: the number of open tasks that do not count.
+        """
         else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > ignored_tasks or bool(else_open)
 
@@ -118,7 +122,9 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the first submitted open task, else a wanted node of the first graph; None if nothing is open."""
+        """Return the open task that was submitted first, otherwise a wanted node of the first graph; None if nothing is
+        open.
+        """
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
@@ -128,8 +134,8 @@ class OpenWork:
         return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
-        """Return the number of open tasks with futures of the user. Maps do not count: they report their errors
-        themselves.
+        """Return the number of open tasks with futures of the user. Tasks of maps do not count, because a map reports
+        its errors itself.
         """
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
@@ -149,13 +155,13 @@ class OpenWork:
                 self._send_task(entry)
 
     def claim(self, entries: Iterable[Entry]) -> None:
-        """Claim results from the next scheduler before all other work, as agents keep them only for a while."""
+        """Submit claims of results before all other work, because agents keep the results only for a while."""
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
         self._tasks.clear()
         self._tasks.update(tasks)  # in place: the ranges hold this table
 
     def add_range(self, entry: Entry) -> None:
-        """Add a task with several rows."""
+        """Submit a task with several rows."""
         task = entry[0]
         if task.rows > self.window.tasks_most:
             for row in split_entry(entry):
@@ -168,7 +174,7 @@ class OpenWork:
             self.window.leave(task.task_id)
 
     def add_rows(self, take: Callable[[], Iterable[Entry]]) -> None:
-        """Add the tasks of one map; consecutive tasks without objects are added together."""
+        """Submit the tasks of one map. Consecutive tasks without objects are added together, which is cheaper."""
         row: list[Entry] = []
         for entry in take():
             if not (entry[0].rows or entry[3]):
@@ -182,7 +188,7 @@ class OpenWork:
             self.add_all(row)
 
     def _is_refused(self, entry: Entry) -> bool:
-        """Fail a task with a value that may not be sent. Return whether it has such a value."""
+        """Return whether a task has a value that may not be sent. If so, fail the task."""
         make_error = self._reason(entry)
         if make_error is not None:
             entry[1].fail(make_error)
@@ -198,7 +204,7 @@ class OpenWork:
         return self._refusals.reason((*graph.functions, *graph.objects), object_ids, frames)
 
     def add_all(self, entries: Sequence[Entry]) -> None:
-        """Add tasks without objects. Adding many at a time is cheaper than one by one."""
+        """Submit tasks without objects. One call for many tasks is cheaper than a call for each task."""
         tasks = [entry[0] for entry in entries]
         sizes = {
             task.task_id: len(task.payload) + size_of(task.frames) if task.frames else len(task.payload)
@@ -232,7 +238,7 @@ class OpenWork:
                 self._dependents.on_sent(task_id)
 
     def _send_cancel(self, task_id: TaskId) -> None:
-        """Cancel a task that is no longer open. The scheduler does not know a task that waited here."""
+        """Cancel a task that is no longer open. Send no message if the task still waited in this process."""
         rows = self._ranges.forget(task_id) if self._ranges else 0
         if self.window.leave(task_id):
             self.out.append(TaskCancel(task_id, rows=rows))
@@ -258,7 +264,12 @@ class OpenWork:
             self.send_nodes(graph)
 
     def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
-        """Send a graph whose inputs are known, or are results of tasks that were sent."""
+        """Send a graph.
+
+        Args:
+            graph: the graph; its inputs have ended, or are results of tasks that were sent.
+            inputs: the inputs of the graph as message items.
+        """
         self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
@@ -277,7 +288,7 @@ class OpenWork:
         self.delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel an open task, or its whole graph. The sinks fail with `CancelledError`."""
+        """Cancel an open task, or the whole graph of a node. The sinks fail with `CancelledError`."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.large.unread.pop(ObjectId(task_id), None)
@@ -293,7 +304,7 @@ class OpenWork:
             self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task unless it has started. The scheduler decides, unless it does not have the task yet.
+        """Cancel a task unless it has started. The scheduler decides, if the task has been sent completely.
 
         Args:
             lane: the items in transit to the scheduler.
@@ -306,7 +317,7 @@ class OpenWork:
             self.out.append(TaskCancel(task_id, waiting=1))
 
     def abandon(self, sink: object) -> None:
-        """Cancel all tasks of `sink`."""
+        """Cancel all tasks whose results `sink` receives."""
         sinks = {sink, *self.large.unread.drop_requested_by(sink)}
         task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] in sinks]
         for task_id in task_ids:
@@ -316,7 +327,7 @@ class OpenWork:
         self.large.abandon(sink)
 
     def store_object(self, instruction: ObjectInstruction) -> None:
-        """Store an object until `release` or `clear`."""
+        """Store an object, and keep it until `release` or `clear` is called."""
         make_error = self._refusals.reason([instruction])
         if make_error is not None:
             self._refusals.add(instruction.object_id, make_error)
@@ -381,7 +392,7 @@ class OpenWork:
         self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
 
     def leave_job(self, name: str) -> None:
-        """Withdraw one call's need of a job, and report it to the scheduler if it was the last call."""
+        """Undo one `attend_job` call. After the last of these calls, notify the scheduler."""
         if name not in self.attended:
             return
         self.attended[name] -= 1
@@ -436,12 +447,14 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_ended(self) -> None:
-        """Resubmit results, and answer requests, that waited for a graph. It has ended, or its claims are answered."""
+        """Resubmit the results and answer the requests that waited until a graph ended, or until its claims were
+        answered.
+        """
         self.large.resubmit_waiting()
         self._dependents.answer_again()
 
     def _send_admitted(self, ended: Iterable[TaskId]) -> None:
-        """Send the tasks that fit into the window now, and the graphs that waited for claimed results."""
+        """Send the waiting tasks that fit into the window now, and the graphs whose claimed inputs have ended."""
         if self._dependents:
             for task_id in ended:
                 self._dependents.on_sent(task_id)
@@ -449,7 +462,7 @@ class OpenWork:
             self._send_waiting()
 
     def resubmit_graph(self, graph_id: GraphId, why: str) -> bool:
-        """Resubmit an open graph after a result that it needs was lost. Return whether the graph is open."""
+        """Resubmit an open graph after a result that the graph needs was lost. Return whether the graph is open."""
         graph = self.graphs.by_id.get(graph_id)
         if graph is None:
             return False
@@ -462,7 +475,7 @@ class OpenWork:
         return True
 
     def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
-        """Send the bytes of objects of which only the location was sent, and the results that graphs need."""
+        """Send the requested bytes of objects whose location was sent before, and the results that graphs need."""
         for request in requests:
             if not self._dependents.supply(request.object_id):
                 self._send_object(request)
@@ -482,10 +495,10 @@ class OpenWork:
             self.out.append(instruction)
 
     def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
-        """Prepare to resubmit all open work to another scheduler, except values that ended several schedulers.
+        """Prepare to resubmit all open work to another scheduler. Refuse values that ended several schedulers.
 
         Args:
-            in_transit: the items that had left for the last scheduler, wholly or in part.
+            in_transit: the items that were sent to the last scheduler, wholly or in part.
             unacknowledged: all items that the last scheduler has not acknowledged.
         """
         self._ranges.split_all()
@@ -493,7 +506,7 @@ class OpenWork:
         self._refusals.on_dead_scheduler(in_transit, unacknowledged)
 
     def _drop_refused(self) -> None:
-        """Fail all open work that has a value that may not be sent, and drop that value."""
+        """Fail all open work that needs a value that may not be sent, and drop such values."""
         refusals = self._refusals
         for known in (*self._stored.values(), *self._functions.values()):
             make_error = refusals.reason([known])
@@ -510,10 +523,10 @@ class OpenWork:
                 self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail work that was open during too many unreadable answers.
+        """Fail the work that was open during `TRIES_MOST` unreadable answers.
 
         An unreadable answer may belong to any open work, and all open work is resubmitted on the next connection.
-        Without a limit, the same answer could come back for ever.
+        Without a limit, the same answer could return for ever.
         """
         known = self._tries
         open_ids: Iterable[bytes] = chain(
@@ -528,7 +541,7 @@ class OpenWork:
         self.jobs.on_unreadable(make_error)
 
     def on_unwritable(self, item: Any, make_error: MakeError) -> None:
-        """Fail the call of an item that cannot be encoded."""
+        """Fail the call to which an item that cannot be encoded belongs."""
         if isinstance(item, (InfoRequest, JobRequest)):
             (self.inquiries if isinstance(item, InfoRequest) else self.jobs).drop(item.number, make_error)
         elif isinstance(item, ObjectInstruction):
@@ -563,9 +576,9 @@ class OpenWork:
     # New and lost connections
 
     def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
-        """Submit all open work to a scheduler that may know all, a part or none of it, and ignores what it knows.
+        """Submit all open work in a new session. The scheduler ignores the part that it knows already.
 
-        Cancels and deletes go first, because they concern earlier work.
+        Cancels and deletes are sent first, because they concern earlier work.
 
         Args:
             unacknowledged: items that were sent before and may not have arrived.
@@ -606,7 +619,7 @@ class OpenWork:
         Args:
             make_error: makes the error of each task.
             make_request_error: makes the error of each request and shutdown.
-            tell: whether to cancel these tasks if the scheduler comes back.
+            tell: whether to queue a cancel of each task and graph, for when the scheduler is connected again.
         """
         if tell:
             self._send_cancels()
@@ -621,7 +634,7 @@ class OpenWork:
             reply.fail(make_request_error)
 
     def forget_everything(self) -> None:
-        """Drop everything that was kept for the next connection, because there will be none."""
+        """Drop everything that was kept for the next connection, because the client will not connect again."""
         self.out = []
         self._functions, self._stored = KeptFunctions(), {}
         self.large.forget()

@@ -74,25 +74,25 @@ from scaler.wire.session.too_large import NO_LIMIT
 logger = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
-"""How long the goodbye to a connected scheduler may take to leave. Its answer is not awaited."""
+"""How long a client that ends waits until its goodbye is sent. The client does not wait for an answer."""
 
 QUESTION_WAIT_SECONDS = 1.0
-"""How long a question waits for a scheduler that has not answered yet, or whose connection was lost."""
+"""How long a question about a task waits for a scheduler, while none is connected."""
 
 OUTPUTS_MOST = 1024
-"""The most open requests for output. Beyond it the oldest one is dropped: its caller has given up."""
+"""The most open requests for output. A further request replaces the oldest one, whose caller has given up by then."""
 
 _HELLO_REQUESTS = Batch[HelloRequest]
 
 
 class ClientProtocol:
-    """The protocol between one client and the schedulers at its address.
+    """Holds the conversation of one client with the schedulers at its address.
 
     Args:
         hello: the first item of each connection.
         connection: the connection to the current scheduler.
         patience: the time limits of the conversation.
-        work: the open work; its `out` is to be sent.
+        work: the open work, whose queued items the protocol sends.
     """
 
     _account = 0
@@ -110,17 +110,17 @@ class ClientProtocol:
         self._outputs: Requests[OutputLine, OutputResponse] = Requests(work.queue)
         self.watch = TaskWatch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_accepted = False
-        """whether the scheduler has answered the hello of this connection"""
+        """whether the scheduler has accepted the hello of the current connection"""
         self._no_scheduler_since = time.monotonic()
         """when the last scheduler was lost, or this client started"""
         self.ended_because = ""
-        """the reason why the client no longer connects; empty while it may"""
+        """the reason why the client no longer connects; empty while it still connects"""
         self.is_locked_out = False
-        """whether the client is refused for lack of a valid key"""
+        """whether the scheduler refuses the client because it has no valid key"""
         self._acknowledged = 0
         """the number of the last message that the scheduler had received when it accepted this client"""
         self._wait = 0
-        """the number of the current wait, if this client's task only waits; else 0"""
+        """the number of the current wait, while the task that this client is in only waits; otherwise 0"""
         self._is_wait_over: Callable[[], bool] = bool
         self._is_wait_reported = False
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -160,12 +160,14 @@ class ClientProtocol:
     # The conversation
 
     def drop_connection(self, reason: str) -> None:
-        """Replace the connection, if there is one, and start a new session, because it is uncertain what was sent."""
+        """Replace the connection, if there is one, and start a new session, because it is unknown which items were
+        sent.
+        """
         self._connection.session.spoil()
         self._handle_event(states.CONNECTION_LOST, reason)
 
     def send_goodbye(self) -> None:
-        """Send the remaining items and a goodbye, if there is a scheduler."""
+        """Send the queued items and a goodbye, if a scheduler is connected."""
         if not self.ended_because:
             self._handle_event(states.LEAVE)
 
@@ -244,12 +246,12 @@ class ClientProtocol:
         self.send()
 
     def _end(self) -> None:
-        """Do nothing: there will be no further connection, and the link closes this one."""
+        """Do nothing: the client will not connect again, and the link closes the connection."""
 
     # Sending
 
     def send(self) -> None:
-        """Send the queued items. Without a connection they wait, because the session may resume."""
+        """Send the queued items. Without a connection the items wait, because the session may resume."""
         if not self.is_accepted:
             return
         work, pipe = self._work, self._connection.session.pipe
@@ -273,7 +275,7 @@ class ClientProtocol:
                 self._drop(unwritable)
 
     def _drop(self, unwritable: Sequence[Unwritable]) -> None:
-        """Fail the calls of items that cannot be encoded, and send the items that result from that."""
+        """Fail the calls of items that cannot be encoded, and send the items that this queues, such as cancels."""
         for item, error in unwritable:
             if type(item) is OutputRequest:
                 self._outputs.drop(item.number, partial(not_sent, error))
@@ -286,8 +288,10 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether that thread must wake up: an answer has arrived,
-        or the scheduler needs a new report of the wait.
+        """Send a task while the link's thread sleeps.
+
+        Returns:
+            whether that thread must wake up: an answer has arrived, or the scheduler needs a new report of the wait.
         """
         self._conversation.started_waiting(time.monotonic())
         self.send()
@@ -302,25 +306,34 @@ class ClientProtocol:
         )
 
     def mark_wanted(self, task_id: TaskId) -> None:
-        """Report that the result of a task is waited for. Ignored for tasks that are not open or not sent."""
+        """Report to the scheduler that a user waits for the result of a task. Ignored for tasks that are not open or
+        not sent.
+        """
         request = self._work.request_about(task_id)
         if self.is_accepted and request is not None and task_id not in self._work.window.waiting:
             self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. `on_answer` is called once the scheduler may have decided."""
+        """Cancel a task unless it has started.
+
+        Args:
+            task_id: the id of the task.
+            on_answer: called once the scheduler may have decided.
+        """
         self.send()  # so that the pipe knows what is in transit
         if self.is_accepted:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
         self.ask(task_id, on_answer)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report to the scheduler, until `is_over()`, that the process only waits, see `task_context.WaitReporter`."""
+        """Report to the scheduler that the process only waits, until `is_over()`. See `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
         self._is_wait_reported = False
 
     def _report_wait(self) -> None:
-        """Report once that the process only waits, after everything is sent, unless an item has ended the wait."""
+        """Report to the scheduler that the process only waits, unless the wait is over or was reported since the last
+        item.
+        """
         if not self._is_wait_reported and self.is_accepted and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
@@ -330,7 +343,11 @@ class ClientProtocol:
     # Receiving
 
     def handle_ready(self, ready: Container[int]) -> None:
-        """Handle one message, if there is one, and the end of the connection, given the result of a wait."""
+        """Handle one message, if one has arrived, and the end of the connection.
+
+        Args:
+            ready: the ready descriptors, as `ClientConnection.wait` returns them.
+        """
         # Checked first but acted upon last: messages that arrived before the cut still count.
         has_arrived, was_cut = self._connection.look(ready)
         if has_arrived or was_cut:
@@ -350,7 +367,7 @@ class ClientProtocol:
         self._actions[action]()
 
     def receive(self, most: float = math.inf) -> bool:
-        """Handle at most `most` arrived messages. Return whether there were any."""
+        """Handle at most `most` arrived messages. Return whether any message was handled."""
         count = 0
         try:
             while count < most and (batches := self._connection.receive()) is not None:
@@ -366,8 +383,10 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a message of a scheduler. If a scheduler accepted an earlier connection and none
-        has accepted this one, another program sent them. Otherwise they may have held any answer.
+        """Handle bytes that are not a message of a scheduler.
+
+        If a scheduler accepted an earlier connection, but none has accepted this one, another program sent the bytes.
+        Otherwise the bytes may have been the answer to any open work.
         """
         is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
         self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
@@ -410,7 +429,13 @@ class ClientProtocol:
     # Requests
 
     def ask_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Request the output of a task, or only its latest report."""
+        """Request the output of a task.
+
+        Args:
+            task_id: the id of the task.
+            on_output: receives the answer.
+            report: whether to request only the latest progress report.
+        """
         requests = self._outputs
         requests.add(OutputQuery(on_output), lambda number: OutputRequest(number, task_id, report))
         if len(requests.open) > OUTPUTS_MOST:
@@ -418,7 +443,7 @@ class ClientProtocol:
             del requests.open[next(oldest)]
 
     def ask_oldest_report(self, on_output: OnOutput) -> None:
-        """Request the latest report of the oldest open task."""
+        """Request the latest progress report of the oldest open task."""
         oldest = self._work.oldest()
         if oldest is not None:
             self.ask_output(oldest, on_output, report=True)
@@ -435,7 +460,7 @@ class ClientProtocol:
         return max(0.0, min(self._conversation.next_at, self.watch.next_at) - now)
 
     def act(self, now: float) -> None:
-        """Do what is due: give up, open a new connection, send a heartbeat. Then send the queued items."""
+        """Take the actions that are due: give up, open a new connection, send a heartbeat. Then send queued items."""
         while (action := self._conversation.look(now)) is not states.NOTHING:
             self._actions[action]()
         if now >= self.watch.look_at:
@@ -456,8 +481,9 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
     """Return the hello of a client.
 
     Args:
-        nest: the context of the task that the client is in, if it is a task of this scheduler.
-        label: a label for a client that runs no tasks, shown before the label of this process. With it, the Python
+        client_id: the id of the client, the same on each connection.
+        nest: the context of the task that the client is in; an empty context outside tasks of this scheduler.
+        label: a label for a client that runs no tasks, shown before the label of this process. With a label, the Python
             versions of client and workers may differ.
         name: the name of the program, shown to people; if empty, its script and process id.
     """
@@ -488,4 +514,6 @@ def _label() -> str:
 
 
 _LABEL = _label()
-"""computed once: processors inherit it from their fork server and need not read the system's user files"""
+"""the user and the host of this process; computed once, because forked processors inherit the text and need not read
+the system's user files
+"""

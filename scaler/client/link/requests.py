@@ -36,7 +36,7 @@ from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 logger = logging.getLogger(__name__)
 
 NUMBERS = 2**32
-"""The count of request numbers, which are sent as 32 bits."""
+"""The number of different request numbers, which are sent as 32 bits."""
 
 Described: TypeAlias = WorkerDetails | ObjectDetails
 T = TypeVar("T")
@@ -44,21 +44,23 @@ Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
-"""A callback for the output lines of a task and the number of dropped lines, in the link's thread: must not block."""
+"""A callback that receives the output lines of a task and the number of dropped lines. Called in the link's thread:
+must not block.
+"""
 
 
 class AnswerReceiver(Protocol[Row, Reply_contra]):
     """A receiver of the answers to one request. Called in the link's thread: must not block."""
 
     def receive(self, response: Reply_contra, rows: list[Row]) -> bool:
-        """Receive an answer. Return whether it was the last one."""
+        """Receive an answer. Return whether this was the last answer to the request."""
 
     def fail(self, make_error: MakeError) -> None:
         """Fail the request: no further answer will arrive."""
 
 
 class Answer(Future[T]):
-    """A future of one answer, set by the link. A coroutine waits for it through `asyncio.wrap_future`.
+    """A future of one answer, which the link sets. A coroutine waits for the future through `asyncio.wrap_future`.
 
     Args:
         read: converts the arguments of `take` to the result; must not block.
@@ -69,22 +71,22 @@ class Answer(Future[T]):
         self._read = read
 
     def take(self, *answer: Any) -> None:
-        """Set the answer, unless the caller gave up."""
+        """Set the answer as the result, unless the caller has cancelled the future."""
         if not self.done():
             self.set_result(self._read(*answer))
 
     def fail(self, make_error: MakeError) -> None:
-        """Set an exception, unless the caller gave up."""
+        """Set an exception, unless the caller has cancelled the future."""
         if not self.done():
             self.set_exception(make_error())
 
 
 class Inquiry(Answer[T]):
-    """A request about the scheduler and its workers, and the future of its final answer.
+    """A request about the scheduler and its workers, and the future of the final answer.
 
     Args:
         read: converts the response and the list of described workers or objects to the result.
-        detailed: `WORKERS` or `OBJECTS` to describe these, too; otherwise 0.
+        detailed: what the answer describes one by one: `WORKERS`, `OBJECTS`, or 0 for nothing.
         workers: the number of workers to wait for.
         restart: whether to restart the processes of all workers.
         leave: names of workers whose clusters are to leave, separated by commas.
@@ -111,7 +113,11 @@ class Inquiry(Answer[T]):
         """the number of workers in the last answer; None before the first answer"""
 
     def item(self, number: int) -> InfoRequest:
-        """Return the request as a message item."""
+        """Return the request as a message item.
+
+        Args:
+            number: the number of the request.
+        """
         return InfoRequest(number, *self._request)
 
     def receive(self, response: InfoResponse, described: list[Any]) -> bool:
@@ -124,10 +130,10 @@ class Inquiry(Answer[T]):
 
 
 class JobQuestion(Answer[JobResponse]):
-    """A request about a job, and the future of its answer.
+    """A request about a job, and the future of the answer.
 
     Attributes:
-        waits_for: the reason for the delay that the scheduler reported; empty if it reported none.
+        waits_for: the reason for the delay, as the scheduler reported it; empty without a report.
 
     Raises:
         TypeError, ValueError: if an argument cannot be encoded.
@@ -151,7 +157,11 @@ class JobQuestion(Answer[JobResponse]):
         check_item(CLIENT_TO_SCHEDULER, self.item(0))
 
     def item(self, number: int) -> JobRequest:
-        """Return the request as a message item."""
+        """Return the request as a message item.
+
+        Args:
+            number: the number of the request.
+        """
         return JobRequest(number, *self._request)
 
     def receive(self, response: JobResponse, _rows: object) -> bool:
@@ -165,7 +175,7 @@ class JobQuestion(Answer[JobResponse]):
 
 
 class OutputListener(Protocol):
-    """A receiver of each output line of all tasks of the client. Called in the link's thread: must not block."""
+    """Receives each output line of all tasks of the client. Called in the link's thread: must not block."""
 
     def take(self, line: OutputLine) -> None: ...
 
@@ -184,9 +194,9 @@ class Requests(Generic[Row, Reply_contra]):
         self._send = send
         self._numbers = count(1)
         self.open: dict[int, tuple[Any, AnswerReceiver[Row, Reply_contra], list[Row]]] = {}
-        """read-only outside this class"""
+        """number of a request -> its item, its receiver, and the rows received so far; read-only outside this class"""
         self._tries: dict[int, int] = {}
-        """the number of unreadable messages received while each request was open"""
+        """number of a request -> the number of messages that could not be read or written while the request was open"""
 
     def add(
         self,
@@ -194,7 +204,13 @@ class Requests(Generic[Row, Reply_contra]):
         make_item: Callable[[int], Any],
         rows: list[Row] | None = None,
     ) -> None:
-        """Send the item that `make_item` returns for the number of the request. Collect its rows in `rows` if given."""
+        """Send a new request.
+
+        Args:
+            receiver: receives the answers.
+            make_item: returns the message item, given the number of the request.
+            rows: the list to which rows are added; by default a new one.
+        """
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
         self._send(self.open[number][0])
@@ -260,7 +276,9 @@ class OutputQuery:
 
 
 class OutputFollower(list[OutputLine]):
-    """A request for all further output of tasks. Passes rows to the stream at once; it is never answered."""
+    """A request for all further output of tasks. Rows are passed to the stream at once, and the request is never
+    answered.
+    """
 
     def __init__(self, stream: OutputListener) -> None:
         super().__init__()

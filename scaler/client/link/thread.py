@@ -34,7 +34,7 @@ from scaler.peer.times import Patience
 T = TypeVar("T")
 
 FEW_TASKS = 3
-"""While at most this many tasks are open, the thread that submits a further task also sends it."""
+"""The most open tasks with which the thread that submits a further task also sends that task."""
 
 _NO_TASK = TaskId(NO_ID)
 
@@ -43,7 +43,7 @@ HOUSEKEEPING_DELAY_SECONDS = 0.1
 
 
 class LinkThread(ClientLink):
-    """The connection of one client. Its methods may be called from any thread, including finalizers.
+    """Runs the link of one client in a thread. Methods may be called from any thread, including finalizers.
 
     Args:
         timeout_seconds: how long open work waits for a missing scheduler.
@@ -70,13 +70,13 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_forked = False
         self._turn = threading.Lock()
-        """held by the thread that may touch socket and tables: the link's thread while it is awake, or one that
-        submits
+        """held by the thread that may touch the socket and the tables: the link's thread while it is awake, otherwise a
+        thread that submits
         """
         self._housekeeping_at = math.inf
-        """when the housekeeping after a single result is due"""
+        """when the housekeeping after a single result is due; infinite if none is due"""
         self._was_interrupted = False
-        """whether a direct submit was interrupted, so that it is unknown what was sent"""
+        """whether a direct submit was interrupted, so that it is unknown which items were sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
@@ -107,8 +107,11 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Submit the tasks that `take` returns. The thread that has the turn calls it. Inside a task, they end with
-        that task.
+        """Submit the tasks of a map. Inside a task, they are cancelled when that task ends.
+
+        Args:
+            take: returns the tasks; called by the thread that sends them.
+            sink: the sink of all these tasks.
         """
         self.check_open()
         if self.is_nested:
@@ -128,16 +131,17 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
-        """Return whether anything is open or queued. The flag is read first: while awake, the thread takes queued
-        items.
+        """Return whether any work is open or queued; True while the link's thread is awake, because it takes queued
+        items then.
         """
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:
-        """Do the thread's work here if it sleeps with little open. Return whether it was done.
+        """Add work and send it in the calling thread, if the link's thread sleeps and few tasks are open. Return
+        whether it was sent.
 
         This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
-        what was sent, so the connection is replaced and all open work is sent again.
+        which items were sent, so the connection is replaced and all open work is sent again.
         """
         if not (self._inbox.is_asleep and self._protocol.is_accepted) or self._work.is_waiting(FEW_TASKS):
             return False
@@ -160,18 +164,29 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. `on_answer` is called in the link's thread once it may be decided."""
+        """Cancel a task unless it has started.
+
+        Args:
+            task_id: the id of the task.
+            on_answer: called in the link's thread once the scheduler may have decided.
+        """
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
         self._put(partial(self._work.abandon, sink))
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result. The receiver gets its frames or an error."""
+        """Request a large result.
+
+        Args:
+            object_id: the id of the result.
+            receiver: receives the frames of the result, or an error.
+            keep: whether the scheduler keeps the result until its future is garbage-collected.
+        """
         self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:
-        """Request the latest report of the oldest open task of this client, if there is one."""
+        """Request the latest progress report of the oldest open task of this client, if a task is open."""
         self._put(partial(self._protocol.ask_oldest_report, on_output))
 
     def clear(self) -> None:
@@ -182,10 +197,11 @@ class LinkThread(ClientLink):
         reply.result()
 
     def close(self, wait_seconds: float | None = None) -> None:
-        """Leave: cancel open tasks, send a goodbye, and end the thread. May be called any number of times.
+        """Leave the scheduler: cancel open tasks, send a goodbye, and end the thread. May be called any number of
+        times.
 
         Args:
-            wait_seconds: how long to wait for the end; 0: do not wait, None: wait without limit.
+            wait_seconds: how long to wait for the end of the thread; 0: do not wait, None: wait without limit.
         """
         if self._is_forked:
             return
@@ -204,14 +220,14 @@ class LinkThread(ClientLink):
         self._inbox.rouse()
 
     def _refuse(self, item: Entry | Command) -> None:
-        """Fail an item that was put after the end."""
+        """Fail an item that was put into the inbox after the end of the link."""
         if isinstance(item, tuple):
             item[1].fail(self._ending or self._disconnected)
         elif isinstance(item, Request):
             item.receiver.fail(self._disconnected)
 
     def leave_to_parent(self) -> None:
-        """Close the link in a forked process, where its thread does not exist, without touching the parent's socket."""
+        """Close the link in a forked process, which has no link thread, without touching the parent's socket."""
         super().leave_to_parent()
         self._is_forked = True
         self._inbox.leave_to_parent()
@@ -248,10 +264,10 @@ class LinkThread(ClientLink):
                 self.end_warnings.log_warnings()
 
     def _fall_asleep(self) -> float:
-        """Do all pending work, and release the turn. Return the seconds until more is due.
+        """Do all pending work, and release the turn. Return the seconds until further work is due.
 
-        After a single result, a user's thread has been woken and waits for the interpreter's lock until this thread
-        sleeps. So housekeeping is postponed, even the empty read, because the next direct submit reads the socket's
+        Housekeeping after a single result is postponed, because the user's thread waits for the interpreter's lock
+        until this thread sleeps. Even the empty read is postponed, because the next direct submit reads the socket's
         state too.
         """
         inbox = self._inbox
@@ -269,7 +285,11 @@ class LinkThread(ClientLink):
         return seconds if may_sleep else 0.0
 
     def _wake_up(self, ready: Container[int]) -> None:
-        """Take the turn, and handle one message, if one has arrived at the ready descriptors."""
+        """Take the turn, and handle one message if one has arrived.
+
+        Args:
+            ready: the ready descriptors, as `ClientConnection.wait` returns them.
+        """
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
         self._protocol.handle_ready(ready)
@@ -278,7 +298,9 @@ class LinkThread(ClientLink):
             self._protocol.drop_connection("a submit was interrupted")
 
     def _act(self) -> None:
-        """Handle all messages, run the commands of other threads, do what is due, and send."""
+        """Handle all messages, run the commands of other threads, take the actions that are due, and send the queued
+        items.
+        """
         connection, protocol = self._connection, self._protocol
         is_new = True
         if not connection.is_drained:
@@ -291,7 +313,7 @@ class LinkThread(ClientLink):
             is_new = not connection.is_drained and protocol.receive()
 
     def _run_commands(self) -> None:
-        """Run the commands that other threads have queued; consecutive tasks without objects are added together."""
+        """Run the commands that other threads have queued. Consecutive tasks without objects are added together."""
         take, work = self._inbox.take, self._work
         row: list[Entry] = []
         while (item := take()) is not None:

@@ -1,7 +1,7 @@
 """Waiting: advice about missing schedulers, questions why tasks wait, and a watch of the oldest task.
 
-Used by the protocol, and by every wait for an answer of a scheduler. The client itself answers what it knows: that no
-scheduler answers, or that the scheduler does not have the task yet.
+Used by the protocol, and by every wait for an answer of a scheduler. The client answers some questions itself: if no
+scheduler is connected, or the task has not been sent yet.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _COMMAND = re.compile(
     r"start (?:one|workers) with scaler_cluster ADDRESS"
     r"(?: --capabilities ([^;]+)| --functions ([^=]+)=MODULE:FUNCTION, or one in another language)?"
 )
-"""the command in a scheduler's advice, which does not apply if this client started the workers"""
+"""the command in a scheduler's advice, which the client replaces if it started the workers itself"""
 
 
 def advised(sentence: str, address: str) -> str:
     """Adapt the advice in a scheduler's sentence to this client.
 
-    The client's address of the scheduler is put into commands. If the client started the cluster, arguments of `Client`
-    replace the commands.
+    The address of the scheduler, as the client knows it, is put into commands. If the client started the cluster,
+    arguments of `Client` replace the commands.
     """
     if address in starters.own_clusters:
         return _COMMAND.sub(_as_arguments, sentence)
@@ -55,12 +55,13 @@ def _as_arguments(command: re.Match[str]) -> str:
 
 
 class ConnectionAdvice:
-    """The advice to users about a scheduler that does not answer.
+    """Tells users why a scheduler may not answer, and what to check.
 
     Args:
         endpoint: where the scheduler should listen.
-        timeout_seconds: how long open work waits for it.
-        is_nested: whether the client is in a task, whose agent has found the scheduler.
+        timeout_seconds: how long open work waits for the scheduler.
+        is_nested: whether the client is in a task; the host name is not looked up then, because the agent has found the
+            scheduler.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, is_nested: bool = False) -> None:
@@ -72,11 +73,11 @@ class ConnectionAdvice:
         """the reason why another program seems to have taken the scheduler's address; empty if none is known"""
 
     def start_lookup(self) -> None:
-        """Start to look up the host name."""
+        """Start to look up the host name of the scheduler."""
         self._lookup.begin()
 
     def warn_of_stranger(self, reason: str) -> None:
-        """Log, once for each reason, that another program seems to have taken the address."""
+        """Log, once for each reason, that another program seems to have taken the address of the scheduler."""
         if reason != self.stranger_reason:
             self.stranger_reason = reason
             text = "another program answers at %s, or its scheduler has changed: %s. The client keeps trying for %g s"
@@ -108,11 +109,11 @@ class ConnectionAdvice:
         return f"{runs} and that this machine{name} can reach it"
 
     def timed_out(self) -> TimeoutError:
-        """Return the error of work that has waited for the whole timeout."""
+        """Return the error of work that has waited for a scheduler until the timeout of the client."""
         return self.silent_for(self._timeout_seconds)
 
     def silent_for(self, seconds: float) -> TimeoutError:
-        """Return the error of work that has waited for `seconds`."""
+        """Return the error of work that has waited for a scheduler for `seconds`."""
         return TimeoutError(f"no scheduler answered at {self.endpoint} for {seconds:g} seconds; {self.what_to_check()}")
 
     def no_scheduler(self) -> str:
@@ -124,7 +125,7 @@ class ConnectionAdvice:
 
 
 OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
-"""A callback for an answer, called in the link's thread: must not block."""
+"""A callback that receives the answer to a question about a task. Called in the link's thread: must not block."""
 
 
 class TaskQuestions:
@@ -132,8 +133,8 @@ class TaskQuestions:
 
     Args:
         work: the client's open work.
-        endpoint: the endpoint of the scheduler. Its address is put into the scheduler's advice.
-        no_scheduler: returns a sentence for when no scheduler answers.
+        endpoint: the endpoint of the scheduler, whose address is put into the scheduler's advice.
+        no_scheduler: returns the sentence with which a question is answered while no scheduler is connected.
     """
 
     def __init__(self, work: OpenWork, endpoint: Endpoint, no_scheduler: Callable[[], str]) -> None:
@@ -142,14 +143,19 @@ class TaskQuestions:
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
         self._not_ours: set[TaskId] = set()
-        """tasks that were not open here when they were asked about; an admin may ask about tasks of other clients"""
+        """tasks that were not open in this client when a question about them was asked: an admin may ask about tasks of
+        other clients
+        """
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_connect: bool = False) -> None:
         """Answer a question, or pass it to the scheduler.
 
         Args:
+            task_id: the id of the task.
+            on_answer: receives the answer.
             lane: the items in transit to the scheduler; None if no scheduler is connected.
-            may_connect: whether a scheduler is likely to connect soon if none is connected; the question waits then.
+            may_connect: whether a scheduler is likely to connect soon; without a connected scheduler, the question
+                waits then.
         """
         request = self._work.request_about(task_id)
         if request is None and (lane is not None or may_connect):
@@ -179,7 +185,9 @@ class TaskQuestions:
                 on_answer(adapted)
 
     def resend(self) -> None:
-        """Resend the open questions on a new connection, and send those that waited for it."""
+        """Send the open questions on a new connection. Questions about tasks that are no longer open or not sent yet
+        are dropped.
+        """
         asked, self._open = self._open, {}
         for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)
@@ -206,24 +214,24 @@ def _transfer(n_bytes: int) -> str:
 
 
 WARN_SECONDS = 5.0
-"""How long the same task may be the oldest before the watch asks about it."""
+"""How long a task is the oldest open task before the watch asks about it."""
 ASK_SECONDS_MOST = 60.0
-"""The longest time between two questions about the same task."""
+"""The longest time between two questions of the watch about the same task."""
 LOOK_SECONDS = 1.0
 
 
 class TaskWatch:
-    """Watches the oldest open task of a client.
+    """Watches the oldest open task of a client, and logs a warning if it cannot run.
 
     Args:
         work: the open work.
-        ask: asks why a task waits.
-        is_off: whether the watch is off, as inside a task: the outer client watches.
+        ask: requests the reason why a task waits.
+        is_off: whether the watch does nothing, as for a client inside a task, whose outer client watches.
     """
 
     def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:
         self.look_at = inf if is_off else -inf
-        """the earliest time of the next look"""
+        """the earliest time of the next call of `look`"""
         self.due_at = inf
         """when to ask about the oldest task; infinite if nothing is open"""
         self.concern = ""
@@ -231,17 +239,17 @@ class TaskWatch:
         self._work = work
         self._ask = ask
         self._logged_reason = ""
-        """the reason of the logged concern"""
+        """the reason of the concern that was logged last; empty if tasks progress"""
         self._oldest: TaskId | None = None
         self._pause_seconds = WARN_SECONDS
 
     @property
     def next_at(self) -> float:
-        """The time of the next look, unless something happens before."""
+        """The time at which `look` is due next."""
         return max(self.look_at, self.due_at)
 
     def look(self, now: float) -> None:
-        """Check whether the oldest task is still the same. Ask about it if that is due."""
+        """Check whether the oldest task is still the same. Request the reason why it waits, if that is due."""
         self.look_at = now + LOOK_SECONDS
         oldest = self._work.oldest()
         if oldest is None or oldest != self._oldest:

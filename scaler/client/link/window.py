@@ -1,4 +1,4 @@
-"""Window: which open tasks of a client were sent to the scheduler, and which wait here until others end.
+"""Window: which open tasks of a client were sent to the scheduler, and which wait in this process until sent ones end.
 
 Used by the open work only. The scheduler bounds its own memory: its reply to a hello says how much it accepts from one
 client. Further tasks wait here, in their order.
@@ -18,7 +18,7 @@ _NO_LIMIT = 2**62
 
 
 class Window:
-    """The sizes of the sent tasks, and of the waiting ones."""
+    """Limits how many open tasks of a client, and bytes of their arguments, are sent to the scheduler."""
 
     def __init__(self) -> None:
         self._sent: dict[TaskId, int] = {}
@@ -26,20 +26,27 @@ class Window:
         self._n_sent = 0
         """the number of sent tasks; each row of a range counts as one"""
         self._rows: dict[TaskId, int] = {}
-        """the numbers of rows of the sent and waiting ranges"""
+        """the number of rows of each range that was sent or waits"""
         self.waiting: dict[TaskId, int] = {}
-        """the waiting tasks and their sizes, in order; read-only outside this class"""
+        """the waiting tasks and the sizes of their arguments, in order; read-only outside this class"""
         self.tasks_most = self._bytes_most = _NO_LIMIT
-        """the limits of the scheduler"""
+        """the most tasks of one client that the scheduler accepts; `_bytes_most` is the same limit for bytes of
+        arguments
+        """
         self._is_logged = False
 
     def resize(self, tasks: int, n_bytes: int) -> None:
-        """Set the most open tasks, and bytes of their arguments, that the scheduler accepts. 0: unlimited."""
+        """Set how much the scheduler accepts from one client.
+
+        Args:
+            tasks: the most open tasks; 0: no limit.
+            n_bytes: the most bytes of their arguments; 0: no limit.
+        """
         self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
     def weigh(self, task_id: TaskId, rows: int) -> None:
-        """Set the number of rows of a task that is about to enter."""
+        """Set the number of rows of a range, before `enter` is called for it."""
         self._rows[task_id] = rows
 
     def split(self, task_id: TaskId, rows: Sequence[TaskId]) -> None:
@@ -52,7 +59,9 @@ class Window:
                 tasks[rows[0]] += left
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be sent now, else it waits. A task larger than the window is sent alone."""
+        """Add a task. Return whether it may be sent now; otherwise it waits. A task larger than the window is sent
+        alone.
+        """
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
         n_sent = self._n_sent + weight
@@ -66,7 +75,7 @@ class Window:
         return True
 
     def enter_all(self, sizes: Mapping[TaskId, int]) -> bool:
-        """Add tasks if all of them may be sent now. Return False, and add none, if they do not fit."""
+        """Add tasks, if all of them may be sent now. Return whether they were added."""
         sent, sent_bytes = self._sent, self._sent_bytes + sum(sizes.values())
         n_sent = self._n_sent + len(sizes)
         if self.waiting or sent_bytes > self._bytes_most or n_sent > self.tasks_most:
@@ -87,7 +96,7 @@ class Window:
                 self.waiting.pop(task_id, None)
 
     def leave(self, task_id: TaskId) -> bool:
-        """Remove a task that has ended. Return whether it had been sent."""
+        """Remove a task that is no longer open. Return whether it had been sent."""
         size = self._sent.pop(task_id, None)
         if size is None:
             self.waiting.pop(task_id, None)
@@ -98,7 +107,7 @@ class Window:
         return True
 
     def admit(self) -> Iterator[TaskId]:
-        """Mark the waiting tasks that fit now as sent, in order, and yield their ids."""
+        """Mark the waiting tasks that fit now as sent, in order, and yield the ids of these tasks."""
         while self.waiting:
             task_id, size = next(iter(self.waiting.items()))
             n_sent = self._n_sent + self._rows.get(task_id, 1)
@@ -115,7 +124,7 @@ class Window:
         self._sent, self.waiting, self._rows, self._sent_bytes, self._n_sent = {}, {}, {}, 0, 0
 
     def sentence(self) -> str:
-        """Return why the waiting tasks wait."""
+        """Return a sentence that says why the waiting tasks wait."""
         return (
             f"it waits in this process: the scheduler has {self._n_sent:,} open tasks of this client, which is "
             f"its limit, and {len(self.waiting):,} tasks wait here until some of these end"

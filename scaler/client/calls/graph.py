@@ -35,7 +35,9 @@ from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
-"""A value that is large enough to be an object becomes one if more than this many nodes use it."""
+"""The most nodes that get a copy each of a value that is large enough to be an object. For further nodes, the value
+becomes an object.
+"""
 
 _POSITION = struct.Struct("<I")
 
@@ -47,8 +49,10 @@ def pack_graph(
     packer: ArgumentPacker,
     terms: Terms = NO_TERMS,
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
-    """Return the part of a graph that the keys need, serialised, and the task of each key in their order; None for
-    data.
+    """Serialise the part of a graph that the keys need.
+
+    Returns:
+        the serialised graph, and the task id of each key, in the order of the keys; None for a key of data.
 
     Raises:
         KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
@@ -56,7 +60,7 @@ def pack_graph(
         graphlib.CycleError: if nodes depend on each other in a circle.
         MissingObjects: if a reference is of an object that is no longer stored.
         SerializeObjectError: if a function or a value cannot be serialised.
-        ObjectTooLargeError: if one is too large to be sent.
+        ObjectTooLargeError: if a function or a value is too large to be sent.
     """
     description = read(graph, keys)
     numbered = list(zip(description.numbers, description.calls, strict=True))
@@ -76,7 +80,7 @@ class _GraphPacker:
         self._packer = packer
         self._functions: dict[int, Function] = {}
         self._seeded: dict[int, str] | None = {} if RunOptions.decode(terms[RUN_OPTIONS]).seed else None
-        """the index in the id of each node -> its key, if the nodes have seeds"""
+        """index in the id of a node -> the key of the node; None if the graph has no seed"""
         self._positions: dict[str, int] = {}
         self._data: dict[str, PackedArguments] = {}
         self._uses: dict[str, int] = {}
@@ -116,7 +120,9 @@ class _GraphPacker:
         return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), wanted
 
     def _index(self, key: str, position: int) -> int:
-        """Return the index in the id of a node: its position, or with a seed the spawn key made from its key."""
+        """Return the index in the id of a node. It is the position of the node; in a graph with a seed, a number made
+        from the key.
+        """
         if self._seeded is None:
             return position
         index = key_number(key)
@@ -126,7 +132,9 @@ class _GraphPacker:
         return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
-        """Return the error of a node with the argument that cannot be serialised, found by packing each again."""
+        """Return the error of a node that names the argument that cannot be serialised. To find it, each argument is
+        packed again.
+        """
         function = self._functions.get(id(call[0]))
         for number, argument in enumerate(call[1:] if function else (), 1):
             try:
@@ -145,8 +153,7 @@ class _GraphPacker:
         return known
 
     def _arguments(self, call: Call, is_lighter: bool = False) -> tuple[bytes, Frames, bytes, bytes]:
-        """Return the block of arguments, the frames, the ids of the objects, and the positions of the results that it
-        needs.
+        """Return the block of arguments, the frames, the ids of the objects, and the positions of the needed results.
 
         Args:
             is_lighter: whether all values that are large enough become objects.
@@ -175,8 +182,10 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Return an argument, packed; data of the graph only once. Of a literal, `free_bytes` may travel with its
-        call.
+        """Return an argument, packed. Data of the graph is packed only once.
+
+        Args:
+            free_bytes: the most bytes of a literal that travel with the call.
         """
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))

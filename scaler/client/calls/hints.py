@@ -1,6 +1,6 @@
 """Hints: logs warnings about legal but probably unintended uses, each once per program.
 
-Called where a function is pickled, and where a large argument becomes an object. It keeps no value alive.
+Called where a function is pickled, and where a large argument becomes an object. Hints keep no value alive.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ logger = logging.getLogger("scaler.client")
 
 WORTH_A_HINT_BYTES = 1 << 20
 TIMES = 3
-"""The number of times an argument is sent before the hint that it could be an object."""
+"""How often a function or argument is sent before the hint that its value could be an object."""
 _MOST = 64
-"""the most functions and arguments that are remembered"""
+"""the most functions, and the most arguments, that are remembered"""
 
 
 class Hints:
-    """The state of the hints in this program."""
+    """Logs each hint once per program, and remembers what was sent before."""
 
     def __init__(self) -> None:
         self._looked: set[int] | None = set()
-        """the identities of the code of checked functions; None once it was logged"""
+        """the identities of the code of checked functions; None once the hint has been logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """identity of a large argument -> its size, checksum, and number of sends; None once it was logged"""
+        """identity of a large argument -> its size, checksum, and number of sends; None once the hint has been logged"""
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
-        """hash of the pickle of a large function -> the number of times it was made; None once it was logged"""
+        """hash of the pickle of a large function -> how often this pickle was made; None once the hint has been logged"""
         self._generators: dict[int, int] | None = {}
-        """identity of a random generator that was an argument -> checksum of its state; None once it was logged"""
+        """identity of a random generator that was an argument -> checksum of its state; None once the hint has been
+        logged
+        """
 
     def look_at_function(self, function: Any) -> None:
         """Log a warning if a function that is pickled contains a random generator."""
@@ -79,7 +81,7 @@ class Hints:
             )
 
     def look_at_generator(self, generator: object, frames: list[Buffer]) -> None:
-        """Log a warning if a random generator is sent again as an argument, in the same state."""
+        """Log a warning if a random generator is an argument again, in the same state."""
         sent = self._generators
         if sent is None:
             return
@@ -126,7 +128,7 @@ hints = Hints()
 
 
 def _size_bytes(part: FunctionPart) -> int:
-    """Return the size of a value without the values inside it."""
+    """Return the size of the value of a part of a function, without the values inside that value."""
     try:
         n_bytes = getattr(part.value, "nbytes", None)
         return n_bytes if type(n_bytes) is int else sys.getsizeof(part.value, 0)

@@ -1,8 +1,8 @@
 """RequiredModules: reports to the program's own local cluster which installed modules its first functions need.
 
 The fork server of that cluster takes the list when it starts, some tenths of a second after the client was made. It
-imports the modules once for all worker processes (`processor/lifecycle/imports.py`). Tasks import later modules
-themselves. Only installed modules are named, because importing a user's own module may have side effects.
+imports the modules once for all worker processes (`processor/lifecycle/imports.py`). Modules that are reported later
+are imported by tasks. Only installed modules are named, because importing a user's own module may have side effects.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
-"""The number of functions that are checked. A later one comes too late, because the cluster has started by then."""
+"""The number of functions that are checked. Further functions are not checked, because the cluster has started by
+then.
+"""
 LOOKED_AT_BYTES = 1 << 16
 """The number of bytes of a pickle that are searched for names of loaded modules, at 0.2 us for each KiB."""
 
 
 class RequiredModules:
-    """The installed modules that the functions of a client need.
+    """Reports the installed modules that the functions of a client need.
 
     Args:
-        endpoint: the endpoint of its scheduler.
+        endpoint: the endpoint of the client's scheduler.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -35,11 +37,11 @@ class RequiredModules:
         self._names: set[str] = set()
 
     def note(self, frames: Frames, own: Iterable[str]) -> None:
-        """Report the modules that a function needs.
+        """Report the installed modules that a function needs.
 
         Args:
-            frames: its pickle.
-            own: the modules of the user that it needs.
+            frames: the pickle of the function.
+            own: the names of the user's own modules that the function needs.
         """
         if not self._remaining:
             return

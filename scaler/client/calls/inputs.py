@@ -15,7 +15,7 @@ from scaler.wire.messages.client import GraphInput, InputKnowledge, TaskResult
 
 
 class FutureArgumentError(TypeError):
-    """A future is an argument of a call that cannot have one, or a part of another value."""
+    """A future is an argument of a call that takes no futures, or a part of another value."""
 
 
 class Input:
@@ -24,10 +24,12 @@ class Input:
     Attributes:
         task_id: the id of the task.
         name: the name of the task.
-        arguments: the labels of the task's own future arguments, and their inputs; empty once the task has succeeded.
-        result: the end of the task as reported by the scheduler; None: it is open, or failed in another way.
-        make_error: makes its error if it failed in another way.
-        users: the graphs that need it; some may have ended.
+        arguments: the labels and the inputs of the futures among the task's own arguments; empty once the task has
+            succeeded.
+        result: the end of the task as reported by the scheduler; None if the task is open, or has failed in another
+            way.
+        make_error: makes the error of a task that has failed in another way; otherwise None.
+        users: the graphs that need the result; some may have ended.
     """
 
     __slots__ = ("__weakref__", "arguments", "make_error", "name", "result", "task_id", "users")
@@ -41,23 +43,23 @@ class Input:
         self.users: dict[GraphId, None] = {}
 
     def end(self, result: TaskResult) -> None:
-        """Record the end of the task."""
+        """Record the end of the task, as reported by the scheduler."""
         self.result, self.make_error = result, None
         if not result.status:
             self.arguments = ()
 
     def fail(self, make_error: Callable[[], BaseException]) -> None:
-        """Record that there will be no result."""
+        """Record that the task will have no result."""
         self.result, self.make_error = None, make_error
 
     @property
     def is_open(self) -> bool:
-        """Whether its task has not ended."""
+        """Whether the task has not ended."""
         return self.result is None and self.make_error is None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it will never have a value."""
+        """Whether the task has ended without a value."""
         return self.make_error is not None or (self.result is not None and self.result.status != 0)
 
     def item(
@@ -66,10 +68,10 @@ class Input:
         """Return the input as a message item.
 
         Args:
-            graph_id: the id of the graph that needs it.
+            graph_id: the id of the graph that needs the input.
             position: the position of the input in that graph.
-            result: how the task has ended; None: it is open.
-            source: graph and position of its task, if that is a node of an open graph.
+            result: the end of the task; None if the task is open.
+            source: graph and position of the task, if the task is a node of an open graph.
         """
         where = graph_id, position, self.task_id, *(source or (GraphId(NO_ID), 0))
         if result is None:
@@ -80,7 +82,7 @@ class Input:
 
 
 class KeysWithHints(dict[int, str]):
-    """The keys of a graph in which some nodes have a hint for their errors.
+    """The keys of a graph in which some nodes have a hint, which is added to their errors.
 
     Args:
         keys: the keys by the indexes in the ids of the nodes.
@@ -93,32 +95,32 @@ class KeysWithHints(dict[int, str]):
 
 
 Keys: TypeAlias = Sequence[str] | Mapping[int, str]
-"""The keys of the nodes of a graph, by the indexes in their ids."""
+"""The keys of the nodes of a graph, by the indexes in the ids of the nodes."""
 
 
 class ResultArgument:
-    """The interface of a future that can be an argument.
+    """The base class of futures that can be arguments.
 
-    It is no abstract base class: `isinstance` is called for each argument of each call, and takes several times as long
-    for an abstract base class.
+    It is not abstract: `isinstance` is called for each argument of each call, and takes several times as long for an
+    abstract base class.
     """
 
     __slots__ = ()
     name: str
-    """the name of its task"""
+    """the name of the task of this future"""
     item_of: tuple[int, object] | None = None
-    """the index of its task in a map, and the items if they are known"""
+    """the index of the task in a map, and the items of the map if they are known; None if the task is not of a map"""
     needs: Sequence[tuple[str, Input]] = ()
-    """the labels of its task's own future arguments, and their inputs"""
+    """the labels and the inputs of the futures among the arguments of the task"""
     keys: Keys = ()
-    """the keys of its graph, by the indexes in the ids of its nodes"""
+    """the keys of the nodes of the future's graph, by the indexes in the ids of the nodes"""
     failed: Any = None
-    """the failure of its task and its call, as a `FailedWork`; None unless the scheduler has reported a failure"""
+    """the failed result and the call of the task, as a `FailedWork`; None unless the scheduler has reported a failure"""
     _input: Input | None = None
-    """its result as an argument of other tasks"""
+    """the result of this future as an argument of other tasks; None until the future is first an argument"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
-    """Given the link of the submitting client, returns the input for the result; or None and the value, if only this
-    process has it. Raises `TypeError` if the future is of another client.
+    """Returns the input for the result of this future, given the link of the submitting client. If only this process
+    has the result, returns None and the value. Raises `TypeError` if the future is of another client.
     """
 
     def __reduce__(self) -> NoReturn:
@@ -139,13 +141,13 @@ class EndedFuture(Protocol):
 
 
 def error_of(future: EndedFuture) -> BaseException:
-    """Return the reason why a future has no result, for the tasks that need it."""
+    """Return the error of a future without a result, for the tasks that need the result."""
     error = None if future.cancelled() else future.exception()
     return CancelledError() if error is None else error
 
 
 def other_client(name: str) -> TypeError:
-    """Return the error for a future of another client."""
+    """Return the error for an argument that is a future of another client."""
     return TypeError(
         f"the future of task {name} belongs to another client, and only a client knows the results of its own tasks: "
         "submit both tasks with one client, or pass future.result()"
@@ -153,11 +155,11 @@ def other_client(name: str) -> TypeError:
 
 
 def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
-    """Return the task's name for its error: if an input failed, the name of the task that failed first.
+    """Return the name of the task that an error is about. If an input has failed, this is the task that failed first.
 
     Args:
-        name: the name of the task.
-        arguments: the labels of its future arguments, and their inputs.
+        name: the name of the task that has the error.
+        arguments: the labels and the inputs of the futures among the arguments of that task.
     """
     found = _failed(arguments)
     if found is None:

@@ -1,4 +1,4 @@
-"""Items: the arguments of each task of a map, with their checks and their names in errors.
+"""Items: the arguments of each task of a map, with the checks of the items and their names in errors.
 
 Used by the maps of both clients. Values are shown by `scaler.texts.shown`, which calls no `repr` of a user's class.
 """
@@ -21,7 +21,9 @@ UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 
 
 def check_items(call: str, fn: object, items: object) -> None:
-    """Raise `TypeError` if `fn` is callable and the items of a map or job cannot be iterated over."""
+    """Raise `TypeError` if the items of a map or job cannot be iterated over. Nothing is checked if `fn` is not
+    callable.
+    """
     if not callable(fn):
         return
     is_future = isinstance(items, ResultArgument)
@@ -44,13 +46,13 @@ def check_item(index: int, item: object) -> None:
 
 
 def name_of_item(function: str, index: int, items: object) -> str:
-    """Return the name of an item's task in errors, with its arguments if `items` is a sequence."""
+    """Return the name of an item's task in errors. The name includes the arguments if `items` is a sequence."""
     called = f"({shown_arguments(items[index])})" if isinstance(items, Sequence) else ""
     return f"{function}{called} (item {index} of the map)"
 
 
 def of_item(error: Exception, index: int) -> Exception:
-    """Return an `UNFIT` exception of a call, with the index of its item added to the message."""
+    """Return an `UNFIT` exception of a call, with the index of the item added to the message."""
     if isinstance(error, ObjectTooLargeError):
         return error.renamed(f"item {index} of the map: {error.value}")
     error_class = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
@@ -66,11 +68,13 @@ def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = Map
 
 
 def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
-    """Return the error of a map or job call with several iterables, as for the built-in map, or with unknown keywords.
+    """Return the error of a map or job call with arguments that the method does not take.
+
+    The built-in map takes several iterables; the maps of a client do not.
 
     Args:
         method: the method of the client.
-        unknown: the names of the unknown keyword arguments.
+        unknown: the names of the unknown keyword arguments; if empty, the call has several iterables.
     """
     call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:

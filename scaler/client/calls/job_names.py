@@ -1,4 +1,4 @@
-"""Checks of arguments that concern jobs, made by both clients before anything is sent."""
+"""Job arguments: checks of the arguments of both clients that concern jobs, made before anything is sent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scaler.jobs.names import check_job_name
 from scaler.texts import shown
 
 WINDOW = 1024
-"""The default number of tasks of a map that are open or have unread results."""
+"""The default window of a map: the most tasks that are open or have unread results at a time."""
 
 OnChange: TypeAlias = Literal["raise", "restart", "keep"]
-"""The treatment of an existing job of the same name with another function or other rows."""
+"""What happens to an existing job of the same name that has another function or other rows."""
 
 
 def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | str | None = None) -> OnChange:
@@ -35,7 +35,7 @@ def window_of_map(job: str | None, window: int) -> None:
     """Check the `window` argument of a map.
 
     Raises:
-        TypeError: if it is given together with `job`, where it has no effect.
+        TypeError: if `window` is given together with `job`; the window of a job has no effect.
     """
     if job is not None and window != WINDOW:
         raise TypeError(
@@ -45,7 +45,7 @@ def window_of_map(job: str | None, window: int) -> None:
 
 
 def job_of_start(job: str | None, name: str | None) -> str:
-    """Return the name of the job that `start` opens, given as `job` or as `name`.
+    """Return the name of the job that `start` opens. Users give the name as `job` or as `name`.
 
     Raises:
         TypeError: if both or neither are given, or the name is not a `str`.

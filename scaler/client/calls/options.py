@@ -89,7 +89,7 @@ class TaskOptions:
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options to send for a single call, encoded as `RunOptions`"""
     spawning_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """the encoded options for calls that each draw from the seed and a number of their own: those of a map or graph"""
+    """the encoded options for the calls of a map or graph: each call draws from the seed and a number of its own"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -119,7 +119,7 @@ class TaskOptions:
         return f"TaskOptions({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
     def _store_numbers(self) -> None:
-        """Check the numbers and store each as an `int` or `float`, whatever its class."""
+        """Check the options that are numbers, and store each of them as a plain `int` or `float`."""
         for name, check in _NUMBERS.items():
             value = getattr(self, name)
             if value is not None:
@@ -143,7 +143,7 @@ class TaskOptions:
         return classes
 
     def over(self, others: TaskOptions) -> TaskOptions:
-        """Return these options, with those of `others` where these are None."""
+        """Return these options; where an option is None, it is taken from `others`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return replace(others, **{name: value for name, value in given.items() if value is not None})
 
@@ -178,7 +178,7 @@ _NUMBERS: Mapping[str, _Check] = {
     "max_failures": _max_failures,
     "seed": lambda _name, value: checked_seed(value),
 }
-"""The options that are numbers, each with a function that checks it and returns the number to store."""
+"""Name of each option that is a number -> a function that checks the number and returns the `int` or `float` to store."""
 
 OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
 """The names of all options."""
@@ -188,7 +188,7 @@ def checked(options: object) -> TaskOptions:
     """Return `options` if it is a `TaskOptions`.
 
     Raises:
-        TypeError: if it is anything else.
+        TypeError: if `options` is anything else.
     """
     if not isinstance(options, TaskOptions):
         raise TypeError(
@@ -215,7 +215,7 @@ def for_each_worker(options: TaskOptions) -> TaskOptions:
     """Return the options of a function that runs once on each worker.
 
     Raises:
-        ConfigError: if an option chooses among workers, or is one of maps and jobs.
+        ConfigError: if an option chooses among workers, or is an option of maps and jobs.
     """
     for name in ("capabilities", "memory", "no_worker_timeout"):
         if getattr(options, name) is not None:
@@ -229,7 +229,7 @@ def effective(options: TaskOptions) -> TaskOptions:
     """Return the options of a client.
 
     Raises:
-        ConfigError: if an option has no effect without another one, which is not given.
+        ConfigError: if an option is given without another option that it depends on.
     """
     for name in ("retry_on", "retry_delay"):
         if options.retries is None and getattr(options, name) is not None:
@@ -252,8 +252,8 @@ def for_executor(options: TaskOptions) -> TaskOptions:
 
 
 def named_as(name: str) -> Callable[[C], C]:
-    """Return a decorator that qualifies the methods of a class with `name`. Python's errors about arguments then name
-    the class that users know: `Client.options()`.
+    """Return a class decorator that names the methods after `name`. Errors about arguments then name the class that
+    users know, such as `Client.options()`.
     """
 
     def decorate(cls: C) -> C:
@@ -266,7 +266,9 @@ def named_as(name: str) -> Callable[[C], C]:
 
 
 def _names_what_was_meant(method: F) -> F:
-    """Make the error about an unknown option suggest a known one, and name the class of the client."""
+    """Decorate a method so that the error about an unknown option suggests a known option, and names the class of the
+    client.
+    """
 
     @wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -285,13 +287,13 @@ def _names_what_was_meant(method: F) -> F:
 
 
 class TakesOptions(ABC, Generic[WithOptions]):
-    """A base class of clients that return a client with other options."""
+    """The base class of clients with the method `options`."""
 
     __slots__ = ()
 
     @abstractmethod
     def _with_options(self, options: TaskOptions) -> WithOptions:
-        """Return a client with these options, and those of this client where these are None."""
+        """Return a client with these options; where an option is None, the option of this client applies."""
 
     def __dir__(self) -> list[str]:
         return without_foreign_words(type(self), super().__dir__())

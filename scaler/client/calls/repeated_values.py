@@ -1,7 +1,8 @@
-"""RepeatedValues: sends large values that several calls of one map share once for all of them.
+"""RepeatedValues: sends each large value that several calls of a map share as one object.
 
-Used by maps over a list or a tuple, which keep their values alive, so identity tells values apart. All calls get a
-value as it was when the first of these calls was made. Each task maps an array privately, because it may change it.
+Used by maps over a list or a tuple, which keep their values alive, so that identity distinguishes values. All calls get
+a value as it was when the first of these calls was made. Each task has a private copy of an array, because it may
+change the array.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scaler.errors import ObjectTooLargeError
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""The most bytes of values that are kept for further calls, except for those of the last call."""
+"""The most bytes of values that are kept for further calls. The values of the last call are kept in any case."""
 
 
 class RepeatedValues:
@@ -26,7 +27,7 @@ class RepeatedValues:
     Args:
         items: the items of the map.
         send: sends an object without a name, and returns a reference of the given class.
-        pack: packs arguments, some of which may be references.
+        pack: packs arguments; some of them may be references.
     """
 
     def __init__(
@@ -40,16 +41,16 @@ class RepeatedValues:
         self._pack = pack
         self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", bytes)
         self._values: dict[int, Any] | None = None
-        """the values that several calls share, by identity; None until a call has a large value"""
+        """identity of a value -> the value, if several calls share it; None until a call has a large value"""
         self._remaining: Counter[int] = Counter()
-        """the number of uses of each value in calls that are still to be made"""
+        """identity of a large value -> how often the remaining calls use the value"""
         self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
         self._sent_bytes = 0
 
     def pack(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], labels: Sequence[str] = ()
     ) -> PackedArguments:
-        """Return the arguments, serialised."""
+        """Return the arguments of the next call, serialised."""
         if not any(map(self._is_large, arguments)):
             return self._pack(arguments, keywords, labels)
         if self._values is None:
@@ -62,7 +63,7 @@ class RepeatedValues:
         return packed
 
     def take_bytes(self) -> int:
-        """Return the number of bytes sent since the last call of this method."""
+        """Return the number of bytes of values sent since the last call of this method."""
         sent, self._sent_bytes = self._sent_bytes, 0
         return sent
 
@@ -72,7 +73,7 @@ class RepeatedValues:
         return type(value) is self._array and value.nbytes > OUT_OF_BAND_BYTES and not value.dtype.hasobject
 
     def _find(self) -> dict[int, Any]:
-        """Return the large values that occur more than once."""
+        """Return the large values that occur more than once in the items, by identity."""
         large_types = (bytes, self._array)
         rows = (item for item in self._items if type(item) in (list, tuple))
         large = [value for row in rows for value in row if type(value) in large_types and self._is_large(value)]
@@ -96,7 +97,9 @@ class RepeatedValues:
         return reference
 
     def _evict(self, most: int) -> None:
-        """Forget values that no further call needs, and beyond `KEPT_BYTES` the oldest, except the `most` latest."""
+        """Forget the values that no further call needs. Beyond `KEPT_BYTES`, forget the oldest values too, but keep the
+        `most` latest.
+        """
         for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

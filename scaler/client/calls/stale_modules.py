@@ -1,7 +1,7 @@
-"""Stale modules: detects modules that were edited and reloaded here, while worker processes may have the old code.
+"""Stale modules: detects modules that were edited and reloaded in this process, while workers may have the old code.
 
 Notified of each prepared function. A function of a module travels by name, so the cluster cannot tell two versions
-apart: the module has to travel with it.
+apart. An edited module therefore travels with the function.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LOOKED_AT_BYTES = 1 << 20
 
 
 class StaleModules:
-    """The modules that a client's functions need and the workers have.
+    """Watches the modules that a client's functions need and the workers have.
 
     Args:
-        shipped: the modules that travel; edited ones are added to them.
+        shipped: the modules that travel with the functions; edited modules are added to these.
     """
 
     def __init__(self, shipped: Shipped) -> None:
@@ -35,21 +35,23 @@ class StaleModules:
         self._versions = ModuleVersions()
         self._files: dict[str, str] = {}
         self._stuck: dict[str, str] = {}
-        """edited module that cannot travel -> the reason"""
+        """name of an edited module that cannot travel -> the reason"""
         self._own: dict[str, str] = {}
         self._own_of = self._late_of = 0
-        """the number of loaded modules when `_own` was computed, and when late modules were looked for"""
+        """the number of loaded modules when `_own` was computed; `_late_of` is the number when `_found_late` was last
+        called
+        """
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
-        """the names in the code of functions: some may be modules that only tasks have loaded so far"""
+        """the names in the code of functions; some of these may be modules that only tasks have loaded so far"""
         self._started_at = 0
-        """when the first function was noted, in ns: tasks may have loaded modules since then"""
+        """when the first function was noted, in ns; 0 before. Tasks may have loaded modules since then."""
 
     def note(self, function: Callable[..., Any], frames: Frames) -> Iterable[str]:
-        """Watch the modules of the user that a function needs, and return their names.
+        """Watch the modules of the user that a function needs, and return the names of these modules.
 
         Raises:
-            SerializeObjectError: if one was edited and cannot travel.
+            SerializeObjectError: if one of the modules was edited and cannot travel.
         """
         self._started_at = self._started_at or now_ns()
         self._mentioned.update(getattr(getattr(function, "__code__", None), "co_names", ()))
@@ -84,7 +86,8 @@ class StaleModules:
         return needed
 
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
-        """Watch modules, and return their versions; for watched modules, only new versions.
+        """Watch modules, and return their versions. For a module that is watched already, only a new version is
+        returned.
 
         Versions are stored before files, because another thread would take a file without a version for an edited
         module.
@@ -95,7 +98,7 @@ class StaleModules:
         return found
 
     def look(self) -> bool:
-        """Ship the modules that were edited and reloaded. Return whether there are any."""
+        """Ship the modules that were edited and reloaded. Return whether any module was."""
         new = {**self._versions.find_new(dict(self._files)), **self._found_late()}
         for name in new:
             top = name.partition(".")[0]
@@ -106,8 +109,8 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch modules that only now are loaded here, after tasks needed them. Return those edited since the first
-        task.
+        """Watch modules that this process has loaded after tasks may have needed them. Return those edited since the
+        first task.
         """
         count = len(sys.modules)
         if self._late_of == count:
@@ -132,6 +135,6 @@ class StaleModules:
         )
 
     def forget(self) -> None:
-        """Forget the old versions, because all worker processes are new and import the current code."""
+        """Take the current versions of modules as those of the workers, because all worker processes are new."""
         self._versions.accept(self._versions.find_new(dict(self._files)))
         self._stuck = {}

@@ -13,12 +13,12 @@ __tracebackhide__ = is_error_of_task
 
 
 class FailureTolerance:
-    """The counter of failed tasks of one map.
+    """Counts the failed tasks of one map, and stops the map after too many failures.
 
     Args:
         return_exceptions: whether errors are returned as results.
-        max_failures: the number or fraction of tasks that may fail, see `exceeds`; if given, errors are returned as
-            results. None: with `return_exceptions` any number may fail, otherwise the first failure is raised.
+        max_failures: the number or fraction of tasks that may fail, see `exceeds`. If it is given, errors are returned
+            as results. None: the first failure is raised, or with `return_exceptions` any number of tasks may fail.
         function: the name of the map's function, for the error.
     """
 

@@ -1,6 +1,6 @@
 """ValueLimit: how large one value of a client may be. The scheduler sets the limit, since it holds each value whole.
 
-Set by the protocol; checked where values are prepared, in any thread, and by the open work before it sends them. A
+Set by the protocol. Checked where values are prepared, in any thread, and by the open work before values are sent. A
 value shared as a location does not count, because the scheduler never holds it.
 """
 
@@ -16,7 +16,7 @@ from scaler.wire.session.too_large import NO_LIMIT, RAISE_LIMIT
 
 
 class ValueLimit:
-    """The most bytes of one value.
+    """The most bytes that one value may have.
 
     Args:
         address: the address of the scheduler.
@@ -25,10 +25,10 @@ class ValueLimit:
     def __init__(self, address: str) -> None:
         self.host = f"the scheduler at {address}"
         self.n_bytes = NO_LIMIT
-        """the latest limit of the scheduler; unlimited before the first one"""
+        """the limit that the scheduler reported last; `NO_LIMIT` before the first report"""
 
     def check(self, value: str, frames: Sequence[Any]) -> None:
-        """Raise `ObjectTooLargeError` if these frames are too large to be sent.
+        """Raise `ObjectTooLargeError` if the frames of a value are too large to be sent.
 
         Args:
             value: the name of the value in the error.

@@ -1,12 +1,12 @@
 """The order of a graph's nodes as operations on a sparse matrix with python-graphblas, a whole wave of nodes at once.
 
-An alternative to `plain`. The matrix says how often each node needs each other node. A wave is the vector of the ready
-nodes; wave times matrix counts, for all other nodes, how many of their dependencies have just finished. So the cost
-grows with waves, not with nodes: a wide graph has few waves, a chain of a million nodes has a million. When waves are
-narrow, this gives up and `plain` takes over.
+An alternative to `plain`. An element of the matrix is how often one node needs another. A wave is the vector of the
+ready nodes. Wave times matrix counts, for all other nodes, how many of their dependencies have just finished. So the
+cost grows with waves, not with nodes: a wide graph has few waves, a chain of a million nodes has a million. When waves
+are narrow, the functions of `plain` are used instead.
 
-Imported only when it is used: python-graphblas is an extra and takes a second to import.
-`tests/benchmarks/results/graph.md` shows when that pays.
+Imported only when needed: python-graphblas is an extra and takes a second to import.
+`tests/benchmarks/results/graph.md` shows when the import pays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from scaler.graph import plain
 
 TRIAL_WAVES = 64
 WAVE_NODES = 1000
-"""After `TRIAL_WAVES` waves with fewer nodes each on average, the operations cost more than they save."""
+"""The fewest nodes that a wave must have on average. If the first `TRIAL_WAVES` waves have fewer, the operations cost
+more than they save.
+"""
 
 
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
@@ -49,7 +51,13 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _waves(consumers: Any, missing: Any) -> list[Any] | None:
-    """Return the nodes wave by wave; None if waves are narrow. `missing` keeps the open dependencies of the rest."""
+    """Return the nodes wave by wave; None if waves are narrow.
+
+    Args:
+        consumers: the matrix of the graph: how often each node (column) needs each other node (row).
+        missing: the number of unfinished dependencies of each node, which is reduced in place. It stays above 0 for
+            nodes that never become ready.
+    """
     size, found = missing.size, 0
     waves: list[Any] = []
     wave = missing.select("==", 0).new()
@@ -67,7 +75,7 @@ def _waves(consumers: Any, missing: Any) -> list[Any] | None:
 
 
 def _needed(consumers: Any, wanted: list[int]) -> Any:
-    """Return for each node whether it is wanted or a wanted node depends on it."""
+    """Return a vector which says for each node whether it is wanted or a wanted node depends on it."""
     reached = Vector.from_coo(np.unique(np.array(wanted, dtype=np.int64)), True, size=consumers.nrows, dtype=bool)
     dependencies, news = consumers.T.new(), reached
     while news.nvals:

@@ -3,7 +3,7 @@
     {"a": 1, "b": (inc, "a"), "c": (add, "b", "b")}  -->  calls b, c;  b needs nothing, c needs b
                  data          calls
 
-It finds all mistakes in a graph before anything is sent, and calls no user code.
+Finds all mistakes in a graph before anything is sent, and calls no user code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from scaler.texts import shown
 
 Call = tuple[Any, ...]
-"""A function and its arguments."""
+"""A function, followed by its arguments."""
 
 _CONTAINERS = frozenset({list, tuple, set, frozenset, dict})
 
@@ -25,12 +25,12 @@ class Description(NamedTuple):
 
     Attributes:
         calls: function and arguments of each call.
-        numbers: key -> number of the call, in the order of the numbers.
+        numbers: key of a call -> number of the call, in the order of the numbers.
         counts: for each call, the number of arguments that are results of other calls.
         dependencies: the numbers of the calls that each call needs, one call after the other; with repetitions.
-        wanted: the wanted keys, in their order.
-        in_lists: the key of each call with a list argument that holds a key of the graph -> the position of the first
-            such argument, from 1, and that key. Keys in lists are not replaced by their values.
+        wanted: the wanted keys, in the order of the user.
+        in_lists: key of a call with a list argument that holds a key of the graph -> the position of the first such
+            argument, from 1, and the key in that list. Keys in lists are not replaced by their values.
     """
 
     calls: list[Call]
@@ -51,7 +51,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
 
     Raises:
         KeyError: if a wanted key or an argument is not in the graph, or a key is wanted twice.
-        TypeError: if it is not a mapping, a key is not a `str`, or an argument of a call is or contains a call.
+        TypeError: if `graph` is not a mapping, a key is not a `str`, or an argument of a call is or contains a call.
     """
     if not isinstance(graph, Mapping):
         raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")
@@ -78,7 +78,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
 def _read_arguments(
     key: str, call: Call, graph: Mapping[str, Any], numbers: Mapping[str, int], dependencies: list[int]
 ) -> bool:
-    """Add the calls whose results are arguments to `dependencies`. Return whether there is a list argument."""
+    """Add the numbers of the calls that `call` needs to `dependencies`. Return whether an argument is a list."""
     has_list = False
     for argument in islice(call, 1, None):
         if isinstance(argument, str):
@@ -99,7 +99,9 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return a key of the graph in a list argument, or in a list inside that, and the argument's position."""
+    """Return the position of the first list argument that holds a key of the graph, and that key. Lists inside the list
+    count.
+    """
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found
@@ -107,7 +109,11 @@ def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None
 
 
 def _key_among(values: list[Any], graph: Mapping[str, Any], levels: int) -> str:
-    """Return the first key of the graph among `values`, or in lists inside them up to `levels` deep; "" if none is."""
+    """Return the first key of the graph among `values`; "" if no value is a key.
+
+    Args:
+        levels: how deep lists inside `values` are searched.
+    """
     for value in values:
         kind = type(value)
         if kind is str and value in graph:

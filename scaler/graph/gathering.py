@@ -1,7 +1,7 @@
 """GatheringCall: takes futures and references out of containers among a call's arguments, and puts their values back.
 
-The client takes them out of lists, tuples, sets and dictionaries; each becomes an argument. On the worker,
-`GatheringCall` puts their values into copies of the containers, and calls the user's function.
+The client takes futures and references out of lists, tuples, sets and dictionaries; each becomes an argument. On the
+worker, `GatheringCall` puts their values into copies of the containers, and calls the user's function.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from scaler.texts import shown
 
 
 class ArgumentPlace(int):
-    """A placeholder in a container, or for an argument: the number of an argument."""
+    """A placeholder for an argument, or in a container: the number of the value that belongs there."""
 
 
 class GatheringCall:
-    """The callable that the worker runs: puts the arguments together, and calls a function with them.
+    """Puts values into the containers among its arguments, and calls a function with these containers. Runs on the
+    worker.
 
     Args:
         function: the function of the user.
@@ -38,10 +39,10 @@ class SeparatedArguments(NamedTuple):
     """The arguments of a call, separated from their containers.
 
     Attributes:
-        positional: the positional arguments: placeholders, and containers with placeholders.
-        keywords: the keyword arguments, in the same form, by name.
+        positional: the positional arguments; each is a placeholder, or a container with placeholders.
+        keywords: the keyword arguments by name; each is a placeholder, or a container with placeholders.
         arguments: the values for the placeholders.
-        labels: the place of each value, for errors.
+        labels: the name of each value in errors, such as "argument 1[0]".
     """
 
     positional: list[Any]
@@ -56,12 +57,12 @@ class SeparatedArguments(NamedTuple):
 
     @property
     def sent(self) -> list[Any]:
-        """The arguments of `GatheringCall`."""
+        """The arguments with which `GatheringCall` is called."""
         return [self.positional, self.keywords, *self.arguments]
 
     @property
     def labels_sent(self) -> list[str]:
-        """The names of the `sent` arguments in errors."""
+        """The names in errors of the arguments in `sent`."""
         return ["the arguments", "the arguments", *self.labels]
 
 
@@ -72,7 +73,8 @@ def separate_arguments(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: W
     """Separate values of some classes from the lists, tuples, sets and dictionaries among the arguments of a call.
 
     Args:
-        wanted: the class of the values, or several. Values in other containers, and keys of dictionaries, stay.
+        wanted: the class of the values, or a tuple of classes. Values in other containers, and keys of dictionaries,
+            stay.
     """
     separated = SeparatedArguments([], {}, [], [])
     for number, argument in enumerate(args, start=1):
@@ -105,12 +107,12 @@ def _with_holes(value: Any, label: str, wanted: Wanted, separated: SeparatedArgu
 
 
 def all_inside(values: Sequence[Any], wanted: type) -> list[Any]:
-    """Return all values of a class among `values`, and inside their containers."""
+    """Return all values of a class inside the containers among `values`."""
     return list(_inside(values, wanted, frozenset()))
 
 
 def has_inside(value: Any, wanted: Wanted) -> bool:
-    """Return whether a container, or one inside it, holds a value of this class."""
+    """Return whether a container, or a container inside it, holds a value of this class."""
     return next(_inside(value, wanted, frozenset()), None) is not None
 
 
@@ -145,5 +147,5 @@ _CONTAINERS = _ROWS | {dict}
 
 
 def identity(value: Any) -> Any:
-    """Return `value`. Such a call fetches a wanted stored object, whose value the client does not have."""
+    """Return `value`. A call of this function fetches a wanted stored object, whose value the client does not have."""
     return value

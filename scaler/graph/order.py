@@ -1,7 +1,7 @@
-"""Order: the needed calls of a graph, each after its dependencies, as they are sent.
+"""Order: the needed calls of a graph, each after its dependencies, in the order in which they are sent.
 
 Two back-ends give equivalent answers: plain Python, and operations on a sparse matrix (the extra `graphblas`).
-`tests/benchmarks/results/graph.md` measures which one pays.
+`tests/benchmarks/results/graph.md` shows when each back-end pays.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
 """The environment variable that chooses the back-end: `auto`, `python` or `graphblas`."""
 
 IMPORT_PAYS_NODES = 3_000_000
-"""With `auto`, the fewest calls for which python-graphblas saves more than the second that its import takes."""
+"""The fewest calls for which `auto` imports python-graphblas: it then saves more than the second that the import
+takes.
+"""
 
 USE_PAYS_NODES = 20_000
-"""With `auto`, the fewest calls for which an imported python-graphblas is used."""
+"""The fewest calls for which `auto` uses python-graphblas, if it is imported already."""
 
 
 def order(description: Description) -> list[int]:
     """Return the numbers of the wanted calls and all calls that they need, each after its dependencies.
 
     Raises:
-        graphlib.CycleError: if calls depend on each other in a circle, needed or not.
-        ConfigError: if the environment requires a missing back-end.
+        graphlib.CycleError: if calls of the graph depend on each other in a circle, even if no wanted call needs them.
+        ConfigError: if the environment requires a back-end that is not installed.
     """
     numbers = description.numbers
     wanted = [numbers[key] for key in description.wanted if key in numbers]
@@ -51,7 +53,7 @@ def back_end(n_nodes: int) -> Order:
     """Return the back-end for a graph of `n_nodes` calls, as configured by the environment.
 
     Raises:
-        ConfigError: if the environment names an unknown back-end, or one that is not installed.
+        ConfigError: if the environment names a back-end that is unknown or not installed.
     """
     choice = os.environ.get(BACK_END_VARIABLE) or "auto"
     if choice not in ("auto", "python", "graphblas"):

@@ -1,7 +1,7 @@
 """The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Edges are in a few long lists, not in one per node: a million small lists keep the garbage collector busy, which took
-three times as long.
+Edges are in a few long lists, not in a list for each node: a million small lists keep the garbage collector busy, which
+took three times as long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
         wanted: nodes whose results are wanted.
 
     Raises:
-        graphlib.CycleError: if nodes depend on each other in a circle, needed or not; it names one such circle.
+        graphlib.CycleError: if nodes depend on each other in a circle, even if no wanted node needs them. The error
+        names one circle.
     """
     starts = [0, *accumulate(counts)]
     missing = list(counts)
@@ -37,7 +38,12 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _ordered_by_readiness(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
-    """Return the nodes in the order in which they can run, leaving in `missing` the open dependencies of the rest."""
+    """Return the nodes in the order in which they can run.
+
+    Args:
+        missing: the number of unfinished dependencies of each node, which is reduced in place. It stays above 0 for
+            nodes that never become ready.
+    """
     firsts, ends, consumers = _inverted(counts, dependencies)
     ordered = [node for node, count in enumerate(counts) if not count]
     for node in ordered:
@@ -49,7 +55,7 @@ def _ordered_by_readiness(counts: list[int], dependencies: list[int], missing: l
 
 
 def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Return the consumers of all nodes in one list, and where those of each node start and end in it."""
+    """Return the consumers of all nodes in one list, and where the consumers of each node start and end in that list."""
     uses = [0] * len(counts)
     for dependency in dependencies:
         uses[dependency] += 1
@@ -68,11 +74,13 @@ def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], li
 
 
 def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) -> graphlib.CycleError:
-    """Return the error that names one circle, as numbers: each node is needed by the next, and the last is the first.
+    """Return an error that names the nodes of one circle: each node is needed by the next, and the last is the first.
 
     Args:
-        starts: where the dependencies of each node begin.
-        missing: not 0 for nodes that never become ready, which are in a circle or behind one.
+        starts: where the dependencies of each node begin in `dependencies`.
+        dependencies: the dependencies of all nodes, one node after the other.
+        missing: a number for each node, above 0 for nodes that never become ready: those in a circle, and all that need
+            them.
     """
     node = next(node for node, left in enumerate(missing) if left)
     seen: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Readiness: which nodes of a graph can run.
 
-Kept by the scheduler for each graph. Nodes are added one by one, each after its dependencies, and are known by their
-positions. A node fails with any of its dependencies. No recursion: a chain may have a million nodes.
+The scheduler has one for each graph. Nodes are added one by one, each after its dependencies, and are identified by
+their positions. A node fails with any of its dependencies. No recursion: a chain may have a million nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WAITING, READY, FINISHED, FAILED = range(4)
 
 
 class Readiness:
-    """The nodes of one graph and their open dependencies. Adding and finishing take time in proportion to the edges."""
+    """Tracks which nodes of one graph can run. Adding and finishing nodes takes time in proportion to the edges."""
 
     def __init__(self) -> None:
         self._states = bytearray()
@@ -25,17 +25,17 @@ class Readiness:
         return len(self._states)
 
     def state(self, position: int) -> int:
-        """Return whether a node is waiting, ready, finished or failed."""
+        """Return the state of a node: `WAITING`, `READY`, `FINISHED` or `FAILED`."""
         return self._states[position]
 
     def add(self, dependencies: Sequence[int]) -> int:
-        """Add the next node. Return its state.
+        """Add the next node. Return the state of that node.
 
         Args:
             dependencies: positions of earlier nodes, each once.
 
         Raises:
-            ValueError: if one of them was not added before.
+            ValueError: if a dependency was not added before.
         """
         states, consumers = self._states, self._consumers
         missing, state = 0, READY
@@ -63,7 +63,7 @@ class Readiness:
         return state
 
     def finish(self, position: int) -> list[int]:
-        """Finish a ready node. Return the nodes that become ready."""
+        """Mark a ready node as finished. Return the nodes that become ready."""
         states, missing = self._states, self._missing
         states[position] = FINISHED
         consumers = self._consumers[position]
@@ -79,7 +79,8 @@ class Readiness:
         return ready
 
     def fail(self, position: int) -> Iterator[int]:
-        """Fail a node, and yield the nodes that fail with it, the nearest first. Each fails when it is yielded.
+        """Mark a node as failed, and yield the nodes that fail with it, the nearest first. Each is marked when it is
+        yielded.
 
         Between two items, nodes may be added and finished. A node that is still to fail never becomes ready.
         """
@@ -103,5 +104,5 @@ def _check_order(position: int, dependencies: Sequence[int]) -> None:
 
 
 def positions(row: bytes) -> tuple[int, ...]:
-    """Return the node positions in a field of a message: UInt32, little-endian, concatenated."""
+    """Return the node positions in a field of a message. They are sent as UInt32, little-endian, concatenated."""
     return struct.unpack(f"<{len(row) // 4}I", row)

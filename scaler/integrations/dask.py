@@ -20,7 +20,7 @@ def get(client: _Gets) -> Callable[..., Any]:
     """Return a dask scheduler that runs graphs with `client`.
 
     Args:
-        client: a client, or one with options (`client.options(priority=1)`).
+        client: a client, or a client with options (`client.options(priority=1)`).
 
     Raises:
         ImportError: if dask is not installed, or older than 2024.12.
@@ -32,7 +32,7 @@ def get(client: _Gets) -> Callable[..., Any]:
         raise with_cure(error, "dask") from error
 
     def run(graph: Any, keys: Any, **_options: Any) -> Any:
-        """Compute keys of a dask graph. Nested lists of keys give nested tuples of values."""
+        """Return the values of keys of a dask graph. Nested lists of keys give nested tuples of values."""
         if hasattr(graph, "__dask_graph__"):
             graph = graph.__dask_graph__()
         tasks = convert_legacy_graph(ensure_dict(graph))
@@ -46,7 +46,7 @@ def get(client: _Gets) -> Callable[..., Any]:
 
 
 def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
-    """Return a text for each key, as errors show it."""
+    """Return a unique text for each key, with which errors name the key."""
     names = {key: str(key) for key in keys}
     if len(set(names.values())) < len(names):  # `1` and `"1"` are two keys
         names = {key: f"{name} ({number})" for number, (key, name) in enumerate(names.items())}
@@ -54,13 +54,13 @@ def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
 
 
 def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:
-    """Return a dask task as a call of our graph: the task itself is a literal, and its dependencies are nodes."""
+    """Return a dask task as a call of a graph for `Client.get`: the task is a literal, and its dependencies are nodes."""
     needs = tuple(task.dependencies)
     return (_run, _Literal((task, needs)), *(names[key] for key in needs))
 
 
 class _Literal(tuple[Any, ...]):
-    """A task and the keys that it needs. A class of its own, since a plain tuple would be a call of our graph."""
+    """A dask task and the keys that it needs, as a literal of a graph. A plain tuple could be taken for a call."""
 
     __slots__ = ()
 

@@ -37,7 +37,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     """Runs the batches of joblib as tasks.
 
     Args:
-        client: submits the tasks; None: a client of this process, made when it is first needed.
+        client: submits the tasks; None: a client of this process, made when the first task is submitted.
         options: the options of joblib's own back-ends.
     """
 
@@ -52,7 +52,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             for_executor(client.task_options)
         self._client = client
         self._initializer_call: tuple[Any, ...] = ()
-        """the initializer of this parallel call and its arguments, called once by each worker process"""
+        """the id of this parallel call, its initializer and the arguments; each worker process calls the initializer
+        once
+        """
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
     @property
@@ -70,7 +72,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return n_batches
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return the number of batches that run at once: the number of workers for -1, one less for -2, and so on.
+        """Return the number of batches that run at once. For -1 it is the number of workers, for -2 that number less
+        one, and so on.
 
         Raises:
             ValueError: if `n_jobs` is 0.
@@ -84,7 +87,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return max(1, self._own.wait_for_workers(1).workers + 1 + n_jobs)
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> ScalerFuture[Any]:
-        """Submit a batch."""
+        """Submit a batch, and return its future."""
         future = self._own.submit(joblib_batch, func, *self._initializer_call)
         self._open.add(future)
         if callback is not None:
@@ -92,14 +95,14 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return future
 
     apply_async = submit
-    """the name of `submit` before joblib 1.5"""
+    """the method that joblib before 1.5 calls in place of `submit`"""
 
     def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
         """Return the result of a batch, or raise its exception."""
         return out.result()
 
     def terminate(self) -> None:
-        """End a parallel call. Its batch statistics do not apply to the next one."""
+        """End a parallel call. Batch statistics are reset, because they do not apply to the next parallel call."""
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:  # noqa: ARG002 - a client is always ready
@@ -109,13 +112,13 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
 
 _initialized: set[bytes] = set()
-"""the parallel calls whose initializer was called in this process"""
+"""the ids of the parallel calls whose initializer was called in this process"""
 
 
 def joblib_batch(
     batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
 ) -> Any:
-    """Run a batch. It is an argument and not the function, because its values belong to one task."""
+    """Run a batch. The batch is an argument and not the function of the task, because its values belong to one task."""
     register()  # for a parallel call in the batch that names the back-end
     if initializer is not None and call not in _initialized:
         initializer(*initargs)
@@ -124,11 +127,12 @@ def joblib_batch(
 
 
 def register(*, make_default: bool = False) -> None:
-    """Register the back-end: `joblib.parallel_backend("scaler")`, with the keyword `client`, or by default one
-    `Client()`.
+    """Register the back-end, so that `joblib.parallel_backend("scaler")` finds it.
+
+    The keyword `client` of `parallel_backend` names the client that submits; by default it is one `Client()`.
 
     Args:
-        make_default: whether joblib uses it from now on.
+        make_default: whether joblib uses the back-end from now on, even if no back-end is named.
     """
     register_parallel_backend(NAME, ScalerBackend, make_default=make_default)
 

@@ -27,16 +27,14 @@ class Hints:
 
     def __init__(self) -> None:
         self._looked: set[int] | None = set()
-        """the identities of the code of checked functions; None once the hint has been logged"""
+        """the identities of the code of checked functions; None once the hint was logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """identity of a large argument -> its size, checksum, and number of sends; None once the hint has been logged"""
+        """identity of a large argument -> its size, checksum and number of sends; None once the hint was logged"""
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
-        """hash of the pickle of a large function -> how often this pickle was made; None once the hint has been logged"""
+        """hash of the pickle of a large function -> how often it was made; None once the hint was logged"""
         self._generators: dict[int, int] | None = {}
-        """identity of a random generator that was an argument -> checksum of its state; None once the hint has been
-        logged
-        """
+        """identity of a random generator among arguments -> checksum of its state; None once the hint was logged"""
 
     def look_at_function(self, function: Any) -> None:
         """Log a warning if a function that is pickled contains a random generator."""

@@ -109,13 +109,13 @@ class ResultArgument:
     name: str
     """the name of the task of this future"""
     item_of: tuple[int, object] | None = None
-    """the index of the task in a map, and the items of the map if they are known; None if the task is not of a map"""
+    """the index of the task in a map, and the items of the map if known; None if the task is not of a map"""
     needs: Sequence[tuple[str, Input]] = ()
     """the labels and the inputs of the futures among the arguments of the task"""
     keys: Keys = ()
     """the keys of the nodes of the future's graph, by the indexes in the ids of the nodes"""
     failed: Any = None
-    """the failed result and the call of the task, as a `FailedWork`; None unless the scheduler has reported a failure"""
+    """the failed result and the call of the task, as a `FailedWork`; None unless the scheduler reported a failure"""
     _input: Input | None = None
     """the result of this future as an argument of other tasks; None until the future is first an argument"""
     as_argument: Callable[[object], tuple[Input | None, Any]]

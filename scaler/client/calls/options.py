@@ -178,7 +178,7 @@ _NUMBERS: Mapping[str, _Check] = {
     "max_failures": _max_failures,
     "seed": lambda _name, value: checked_seed(value),
 }
-"""Name of each option that is a number -> a function that checks the number and returns the `int` or `float` to store."""
+"""Name of an option -> a function that checks the value of the option and returns the value to store."""
 
 OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
 """The names of all options."""

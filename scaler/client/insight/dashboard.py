@@ -1,6 +1,6 @@
 """Dashboard: the page of a client's scheduler, and the summary that notebooks show of a client.
 
-Called by the client. It imports no web server, and waits at most `SUMMARY_SECONDS` for the scheduler.
+Called by the client. It imports no web server. A summary waits at most `SUMMARY_SECONDS` for the scheduler.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 
 SUMMARY_SECONDS = 1.0
-"""How long a notebook waits for the figures of the summary."""
+"""How long a notebook waits for the figures in the summary of a client."""
 
 
 class Dashboard:
-    """The page of one client, which ends with the client.
+    """Starts a web page of the scheduler, which ends with the client.
 
     Args:
         owner: the client.
-        endpoint: the endpoint of its scheduler.
+        endpoint: the endpoint of the client's scheduler.
 
     Raises:
         ConfigError: if other processes cannot connect to the scheduler.
@@ -38,7 +38,7 @@ class Dashboard:
         page = starters.page(endpoint)
         self.url = page.url
         self.close = weakref.finalize(owner, _end, page, os.getpid())
-        """Ends the page; may be called any number of times."""
+        """ends the web page; may be called any number of times"""
         sys.stderr.write(f"scaler: the dashboard is at {self.url}\n")
         sys.stderr.flush()
 

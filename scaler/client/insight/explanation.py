@@ -1,4 +1,4 @@
-"""Explanation: why a task waits, and its story, for users.
+"""Explanation: tells users why a task waits, and what has happened to it.
 
 Called by futures and clients in the thread of the user, which waits briefly for the scheduler's answer.
 """
@@ -17,13 +17,13 @@ from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
 ANSWER_SECONDS = 2.0
-"""How long a user waits for the answer of the scheduler."""
+"""How long a user waits for the scheduler's answer about a task."""
 SECOND_TRY_SECONDS = 0.1
-"""How long a user then waits for what the client itself knows, if the scheduler has not answered."""
+"""How long a user waits for the answer to a second request, if the scheduler has not answered the first one."""
 TIMEOUT_ANSWER_SECONDS = 0.25
-"""How long a `TimeoutError` may be delayed to get its explanation."""
+"""How long a `TimeoutError` may be delayed while the reason is requested."""
 WORTH_ASKING_SECONDS = 1.0
-"""The shortest time-out that is explained: a shorter one only polls the future."""
+"""The shortest time-out whose `TimeoutError` gives a reason. A shorter time-out only polls the future."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,18 +31,18 @@ class Story:
     """The known facts about a task at one moment.
 
     Attributes:
-        task_id: its id, 16 bytes.
-        name: its name; empty if only its id was given.
-        state: *inactive* (it waits), *running* (a worker has it), *canceling*, *success*, *failed*, *canceled*, or
-            empty if unknown.
+        task_id: the id of the task, 16 bytes.
+        name: the name of the task; empty if only its id was given.
+        state: *inactive* (the task waits), *running* (a worker has the task), *canceling*, *success*, *failed*,
+            *canceled*, or empty if unknown.
         waits_for: the reason in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`,
             `worker`, `children`, `window`, `transfer`, `no scheduler`, ...
-        sentence: the reason as a sentence, with what to do about it.
-        worker: the worker that has it, or that ran it if it has ended; empty if unknown. The scheduler remembers its
-            last 10,000 ended tasks.
+        sentence: the reason as a sentence, with advice what to do.
+        worker: the worker that has the task, or that ran the task if it has ended; empty if unknown. The scheduler
+            remembers its last 10,000 ended tasks.
         tries: the number of the current try, from 1; 0 if unknown.
         past: why the earlier tries ended; empty if there were none.
-        seconds: for how long at least it has waited in this state, or run; None: unknown.
+        seconds: how long at least the task has waited in this state, or run; None: unknown.
     """
 
     task_id: bytes
@@ -66,10 +66,10 @@ class Story:
 
 
 def checked_task_id(task: object) -> TaskId:
-    """Return the task id that a user passed.
+    """Return `task` if it is the id of a task.
 
     Raises:
-        ValueError: if it is not one.
+        ValueError: if `task` is anything else.
     """
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
@@ -79,10 +79,10 @@ def checked_task_id(task: object) -> TaskId:
 
 
 def request_story(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | None, seconds: float) -> Story:
-    """Return the story of a task. The scheduler is asked about it; for an ended task, where it ran.
+    """Return the story of a task. The scheduler is asked why an open task waits, or where an ended task ran.
 
     Args:
-        future: its future, if there is one.
+        future: the future of the task, if this client has one.
         seconds: the longest wait for the answer.
     """
     answer = None
@@ -99,7 +99,7 @@ def may_know(link: ClientLink, future: EndedFuture) -> bool:
 
 
 def question() -> Answer[ExplainResponse]:
-    """Return a future for the answer to a question about a task."""
+    """Return a new future for the answer to a question about a task."""
     return Answer(lambda answer: answer)
 
 
@@ -115,7 +115,13 @@ def _ask(link: ClientLink, task_id: TaskId, seconds: float) -> ExplainResponse |
 def story_of(
     task_id: TaskId, name: str, future: EndedFuture | None, answer: ExplainResponse | None, seconds: float
 ) -> Story:
-    """Return the story of a task from its future or the scheduler's answer, which may be missing after `seconds`."""
+    """Return the story of a task.
+
+    Args:
+        future: the future of the task, if this client has one.
+        answer: the answer of the scheduler; None if no answer has arrived.
+        seconds: how long the caller has waited for the answer.
+    """
     if future is not None and future.done():
         return replace(_from_end(task_id, name, future), worker="" if answer is None else answer.worker)
     if answer is None:
@@ -138,7 +144,9 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
 
 
 def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
-    """Return the text of a `TimeoutError` of a task that has not ended, with the reason if there is time to ask."""
+    """Return the text of a `TimeoutError` of a task that has not ended. It gives the reason if `timeout` is long
+    enough.
+    """
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:
         return text
@@ -146,7 +154,7 @@ def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: s
 
 
 def unfetched_text(task_id: TaskId, name: str) -> str:
-    """Return the text of a `TimeoutError` of a task that has ended, and whose large result has not arrived in time."""
+    """Return the text of a `TimeoutError` of a task that has ended, if its large result has not arrived in time."""
     return (
         f"the result of task {name} ({task_id.hex()[-8:]}) has not arrived in time: it is in transit, or its host "
         f"was lost and the task must run again; request the result again"

@@ -1,6 +1,6 @@
 """Markup: futures, jobs and tables as HTML for notebooks, with all texts escaped.
 
-Called by the `_repr_html_` methods. A leaf.
+Called by the `_repr_html_` methods. Imports no other module of Scaler.
 """
 
 from __future__ import annotations

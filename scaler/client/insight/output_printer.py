@@ -16,16 +16,17 @@ from scaler.client.link.requests import OutputListener
 from scaler.wire.messages.client import OutputLine
 
 WAITING_MOST = 10_000
-"""The most lines that wait for a slow terminal; further lines are left out."""
+"""The most lines that wait for a slow terminal. Further lines are left out."""
 FINISH_SECONDS = 1.0
-"""How long a client that disconnects waits until its lines are printed."""
+"""How long a client that disconnects waits until the queued lines are printed."""
 
 
 class OutputPrinter:
-    """Prints lines on the standard output and the standard error of this process, each with worker and task.
+    """Prints the output lines of tasks on the standard output and the standard error of this process. Each line names
+    worker and task.
 
     Args:
-        follow: registers the printer for all further lines that the tasks of a client write.
+        follow: registers the printer as receiver of all further lines that the tasks of a client write.
     """
 
     def __init__(self, follow: Callable[[OutputListener], None]) -> None:
@@ -46,11 +47,11 @@ class OutputPrinter:
         self._lines.put(LogLine(shown.time, shown.stream, shown.worker, shown.task, shown.text, dropped))
 
     def end(self) -> None:
-        """End the thread after the queued lines."""
+        """End the thread once the queued lines are printed."""
         self._lines.put(None)
 
     def finish(self) -> None:
-        """End, and wait for at most `FINISH_SECONDS` until everything is printed."""
+        """End the printer, and wait until the queued lines are printed, for at most `FINISH_SECONDS`."""
         self.end()
         if threading.current_thread() is not self._thread:
             self._thread.join(FINISH_SECONDS)

@@ -1,7 +1,7 @@
 """Presence: information about the scheduler, its workers and its objects, and how to wait for workers or restart them.
 
-Called by the client, in any thread of the user; requests go through the link. Nothing polls: the scheduler answers once
-there are enough workers.
+Called by the client, in any thread of the user; requests go through the link. A wait for workers does not poll: the
+scheduler answers once enough workers are connected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SchedulerInfo:
     Attributes:
         address: where the scheduler listens.
         workers: the number of connected workers.
-        clusters: the number of clusters that these workers belong to.
+        clusters: the number of clusters with connected workers.
         clients: the number of connected clients, including those inside tasks.
         waiting_tasks: the number of tasks of all clients that wait at the scheduler for a worker.
     """
@@ -54,13 +54,13 @@ class WorkerInfo:
     """A worker, as returned by `Client.workers`.
 
     Attributes:
-        name: its name.
-        cluster: a number that the workers of one `scaler_cluster` share; it is valid within one answer.
-        tasks: the number of its tasks: running, blocked, and queued.
-        blocked_tasks: how many of these wait for tasks that they have submitted.
-        python_version: the Python version of its processes, such as "3.12.1".
-        version: the version of scaler.
-        capabilities: the resources of its node that tasks may require, with their amounts.
+        name: the name of the worker.
+        cluster: a number that the workers of one `scaler_cluster` share; valid within one answer.
+        tasks: the number of tasks of the worker: running, blocked, and queued.
+        blocked_tasks: the number of tasks of the worker that wait for nested tasks.
+        python_version: the Python version of the worker's processes, such as "3.12.1".
+        version: the version of scaler on the worker.
+        capabilities: the resources of the worker's node that tasks may require, with their amounts.
     """
 
     name: str
@@ -73,7 +73,7 @@ class WorkerInfo:
 
 
 class Workers(list[WorkerInfo]):
-    """Workers; notebooks show them as a table."""
+    """A list of workers that notebooks show as a table."""
 
     def _repr_html_(self) -> str:
         rows = (
@@ -92,15 +92,17 @@ class ObjectInfo:
     """An object of this client that the scheduler knows, as returned by `Client.objects`.
 
     Attributes:
-        object_id: 16 bytes: the `object_id` of a reference, or for a result the `task_id` of its future.
-        kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with it) or "result".
-        name: the name of the value or function; for a result that of its function; otherwise empty.
-        size: the bytes of its serialised form.
-        place: where its bytes are: "scheduler"; "client": in memory that this program shares with workers on its
-            machine; "cluster": with the agent of the workers that made it, in memory or on disk; "lost": with an agent
-            that was lost.
-        copies: the number of agents that have fetched it.
-        readers: the number of open tasks that need it.
+        object_id: the id of the object, 16 bytes: the `object_id` of a reference, or for a result the `task_id` of its
+            future.
+        kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with the call) or
+            "result".
+        name: the name of the value or function; for a result the name of its function; otherwise empty.
+        size: the number of bytes of the serialised object.
+        place: where the bytes of the object are: "scheduler"; "client": in memory that this program shares with workers
+            on its machine; "cluster": with the agent of the workers that made the object, in memory or on disk; "lost":
+            with an agent that was lost.
+        copies: the number of agents that have fetched the object.
+        readers: the number of open tasks that need the object.
     """
 
     object_id: bytes
@@ -113,7 +115,7 @@ class ObjectInfo:
 
 
 class Objects(list[ObjectInfo]):
-    """Objects; notebooks show them as a table."""
+    """A list of objects that notebooks show as a table."""
 
     def _repr_html_(self) -> str:
         rows = ((each.kind, each.name, each.size, each.place, each.copies, each.readers) for each in self)
@@ -121,27 +123,27 @@ class Objects(list[ObjectInfo]):
 
 
 def info(address: str) -> Inquiry[SchedulerInfo]:
-    """Return an inquiry for the numbers of workers, clients and tasks."""
+    """Return an inquiry about the numbers of workers, clients and tasks."""
     return Inquiry(lambda response, _: _read_info(address, response))
 
 
 def workers() -> Inquiry[list[WorkerInfo]]:
-    """Return an inquiry for the connected workers, cluster by cluster."""
+    """Return an inquiry about the connected workers, cluster by cluster."""
     return Inquiry(lambda _, described: Workers(map(_read_worker, described)), detailed=WORKERS)
 
 
 def objects() -> Inquiry[list[ObjectInfo]]:
-    """Return an inquiry for the objects of this client, the largest first."""
+    """Return an inquiry about the objects of this client, the largest first."""
     return Inquiry(lambda _, described: Objects(map(_read_object, described)), detailed=OBJECTS)
 
 
 def restart() -> Inquiry[None]:
-    """Return an inquiry that replaces all worker processes. It is answered once all agents are notified."""
+    """Return an inquiry that replaces all worker processes. The scheduler answers once all agents are notified."""
     return Inquiry(lambda _response, _workers: None, restart=True)
 
 
 def leave(names: Iterable[str]) -> Inquiry[None]:
-    """Return an inquiry that makes the clusters of these workers leave. Their agents log the outcome."""
+    """Return an inquiry that makes the clusters of these workers leave. The agents of the clusters log the outcome."""
     return Inquiry(lambda _response, _workers: None, leave=",".join(names))
 
 
@@ -149,10 +151,10 @@ def cancel(tasks: Iterable[bytes | str]) -> Inquiry[None]:
     """Return an inquiry that cancels tasks of any client.
 
     Args:
-        tasks: their ids, or their short ids in hex, as shown on screens.
+        tasks: the ids of the tasks, or their short ids in hex, as shown on screens.
 
     Raises:
-        ValueError: if one is neither.
+        ValueError: if an item is neither an id nor a short id.
     """
     return Inquiry(lambda _response, _workers: None, cancel_tasks=",".join(map(_short_id, tasks)))
 
@@ -178,10 +180,10 @@ def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
 
 
 def wait(link: ClientLink, inquiry: Inquiry[T], timeout: float | None = None) -> T:
-    """Send an inquiry, and wait for the answer in this thread.
+    """Send an inquiry, and wait for the answer in the calling thread.
 
     Raises:
-        TimeoutError: if it took longer than `timeout` seconds.
+        TimeoutError: if the answer takes longer than `timeout` seconds.
         BaseException: if the inquiry failed.
     """
     link.inquire(inquiry)
@@ -198,7 +200,7 @@ def wait(link: ClientLink, inquiry: Inquiry[T], timeout: float | None = None) ->
 
 
 def workers_timeout(link: ClientLink, inquiry: Inquiry[Any], timeout: float | None) -> TimeoutError:
-    """Return the error of a wait for workers that took too long."""
+    """Return the `TimeoutError` of an inquiry, with the number of connected workers if it is known."""
     assert timeout is not None, "else it waits on"
     if inquiry.found is None:
         return link.advice.silent_for(timeout)
@@ -215,7 +217,7 @@ def wait_for_workers(link: ClientLink, n_workers: int, timeout: float | None) ->
     """Wait until `n_workers` workers are connected.
 
     Raises:
-        TimeoutError: if it took longer than `timeout` seconds.
+        TimeoutError: if the wait takes longer than `timeout` seconds.
     """
     timeout = check_timeout(timeout)
     return wait(link, enough(link.address, n_workers), timeout)
@@ -236,7 +238,7 @@ def _read_object(sent: SentObject) -> ObjectInfo:
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:
-    """Return the names of workers, to address each of them by its name.
+    """Return the names of workers, each of which addresses one worker.
 
     Raises:
         ConfigError: if two workers have the same name.

@@ -22,7 +22,7 @@ from scaler.wire.messages.common import OUTPUT_STREAMS
 T = TypeVar("T")
 
 LOG_SECONDS = 10.0
-"""How long a user waits for the answer by default."""
+"""How long a user waits by default for the output of a task."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class LogLine:
     """A line that a task has written.
 
     Attributes:
-        time: when it was written, by the clock of the worker's host.
+        time: when the line was written, by the clock of the worker's host.
         stream: `stdout`, `stderr` or `logging`.
         worker: the name of the worker that ran the task.
         task: the name of the task.
         text: the line, without its end.
-        dropped: the number of lines left out before this one.
+        dropped: the number of lines left out before this line.
     """
 
     time: datetime
@@ -52,10 +52,10 @@ class LogLine:
 
 @dataclass(frozen=True)
 class TaskLog(Sequence[LogLine]):
-    """The kept lines of a task, the oldest first: a sequence of `LogLine`. `str()` of it is the text.
+    """The kept lines of a task, the oldest first, as a sequence of `LogLine`. `str()` returns the log as text.
 
     Attributes:
-        lines: the lines.
+        lines: the kept lines.
         dropped: the number of lines left out in all, beyond the bounds per second and per task.
     """
 
@@ -79,7 +79,7 @@ class TaskLog(Sequence[LogLine]):
 
     @property
     def text(self) -> str:
-        """The text alone: the lines as the task has written them."""
+        """The lines as the task has written them, without the names of worker and task."""
         return "\n".join(line.text for line in self.lines)
 
     def __str__(self) -> str:
@@ -88,22 +88,24 @@ class TaskLog(Sequence[LogLine]):
 
 
 def left_out(count: int) -> str:
-    """Return the sentence for `count` lines that were left out."""
+    """Return a sentence which says that `count` lines were left out."""
     return f"({count:,} {'line was' if count == 1 else 'lines were'} left out)"
 
 
 def read_line(line: OutputLine) -> LogLine:
-    """Return a line of the scheduler for users."""
+    """Convert a line from the scheduler to a `LogLine`."""
     time = datetime.fromtimestamp(min(line.time_us, _LAST_US) / 1e6).astimezone()
     return LogLine(time, OUTPUT_STREAMS[line.stream], line.worker, line.name, line.text, line.dropped)
 
 
 _LAST_US = 250_000_000_000 * 10**6
-"""The latest time that is read: the clock of a host may be wrong, and a later time is no valid date."""
+"""The latest time of a line that is converted, in microseconds. The clock of a host may be wrong, and a later time is
+no valid date.
+"""
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
-    """Return the scheduler's answer for users. A line without text only counts missing lines."""
+    """Convert the scheduler's answer to a `TaskLog`. A line without text only counts missing lines."""
     return TaskLog(tuple(read_line(line) for line in lines if line.text or not line.dropped), dropped)
 
 
@@ -112,7 +114,7 @@ class TaskProgress:
     """The progress of a task, as last reported with `current_task().report(...)`.
 
     Attributes:
-        fraction: how much of it is done, from 0 to 1.
+        fraction: the part of the task that is done, from 0 to 1.
         text: the reported description.
         time: the time of the report, by the clock of the worker's host.
         worker: the name of the worker that sent the report.
@@ -128,7 +130,7 @@ class TaskProgress:
 
 
 def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgress | None:
-    """Return the first readable report in these lines, or None."""
+    """Return the first readable report in these lines; None if no line is readable."""
     for line in lines:
         percent, _, text = line.text.partition("%")
         with contextlib.suppress(ValueError):
@@ -145,18 +147,18 @@ def ask_log(link: ClientLink, task_id: TaskId) -> Answer[TaskLog]:
 
 
 def ask_progress(link: ClientLink, task_id: TaskId) -> Answer[TaskProgress | None]:
-    """Request the latest report of a task."""
+    """Request the latest progress report of a task."""
     answer = Answer(read_progress)
     link.read_output(task_id, answer.take, report=True)
     return answer
 
 
 def wait(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
-    """Wait for an answer in this thread.
+    """Wait for an answer in the calling thread.
 
     Raises:
         ConfigError: if `timeout` is not a number of seconds.
-        TimeoutError: if the scheduler did not answer in time.
+        TimeoutError: if the scheduler does not answer in time.
     """
     timeout = check_timeout(timeout)
     try:

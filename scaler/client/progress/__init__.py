@@ -1,4 +1,4 @@
 """Progress for people: on a terminal, in a notebook, in a log.
 
-`map(progress=True)` and `scaler.progress` use it in the thread of the user. It only observes tasks.
+Used by `map(progress=True)` and `scaler.progress` in the thread of the user. It only observes tasks.
 """

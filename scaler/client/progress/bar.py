@@ -1,4 +1,4 @@
-"""Progress: measures how fast tasks end, and displays it from time to time.
+"""Progress: measures how fast tasks end, and displays the progress from time to time.
 
 Called by a map or by `scaler.progress`, in the thread of its caller.
 """
@@ -18,12 +18,14 @@ from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine
 
 REDRAW_SECONDS = 0.1
-"""The interval in which a wait with a progress bar updates it."""
+"""The interval at which a wait with a progress bar updates the bar."""
 PACE_SECONDS = 15.0
-"""The period over which the rate is measured: earlier rates say little about the remaining time."""
+"""The period over which the rate of ended tasks is measured: earlier rates say little about the remaining time."""
 _POINTS = 16
 ASK_SECONDS = 1.0
-"""The interval in which a bar requests the latest report of the oldest open task, to show it at the next update."""
+"""The interval at which a bar requests the latest report of the oldest open task. The report is shown at the next
+update.
+"""
 
 
 class Progress:
@@ -31,9 +33,9 @@ class Progress:
 
     Args:
         total: the number of tasks, or None if it is unknown.
-        stream: where to show it, outside of notebooks.
-        concern: returns a note: why no task progresses, or how far the oldest task is; or nothing.
-        display: shows it; by default the display that suits the stream.
+        stream: where to show the progress, outside of notebooks.
+        concern: returns why no task progresses, or how far the oldest task is; empty for neither.
+        display: shows the progress; by default the display that suits the stream.
         done: the number of tasks that ended before; they do not count for the rate.
 
     Attributes:
@@ -56,18 +58,18 @@ class Progress:
         self._display = display_for(stream, total) if display is None else display
         self._started = clock()
         self._points: deque[tuple[float, int]] = deque([(self._started, done)])
-        """recent times and the numbers of tasks that had ended by then"""
+        """recent times, each with the number of tasks that had ended by then"""
         self._next_at = self._started + self._display.pause_seconds
 
     def update(self, done: int, failed: int = 0) -> None:
-        """Show these numbers, if it is time to redraw."""
+        """Show the numbers of ended and failed tasks, if it is time to redraw."""
         now = self._clock()
         if now >= self._next_at:
             self._next_at = now + self._display.pause_seconds
             self._display.show(self._summary(done, failed, now, self._rate(now, done)))
 
     def finish(self, done: int, failed: int = 0) -> None:
-        """Show the final numbers."""
+        """Show the final numbers of ended and failed tasks."""
         if self.total is None:
             self.total = done
         now = self._clock()
@@ -78,7 +80,7 @@ class Progress:
         return ProgressSummary(done, self.total, failed, now - self._started, rate, self._concern())
 
     def _rate(self, now: float, done: int) -> float:
-        """Return the recent number of ended tasks per second."""
+        """Return the number of tasks that ended per second in the last `PACE_SECONDS`."""
         points = self._points
         while len(points) > 1 and points[1][0] <= now - PACE_SECONDS:
             points.popleft()
@@ -89,10 +91,10 @@ class Progress:
 
 
 class Reports:
-    """The latest report of a task.
+    """Requests the latest report of a task from time to time.
 
     Args:
-        ask: requests the latest report of the task.
+        ask: requests the latest report; the given callback receives the answer.
     """
 
     def __init__(self, ask: Callable[[OnOutput], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -102,7 +104,7 @@ class Reports:
         self._text = ""
 
     def text(self) -> str:
-        """Return the latest known report; empty if there is none."""
+        """Return the latest known report as text; empty if no report is known."""
         now = self._clock()
         if now >= self._next_at:
             self._next_at = now + ASK_SECONDS

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TextIO
 TERMINAL_SECONDS = 0.1
 NOTEBOOK_SECONDS = 0.25
 LOG_SECONDS = 10.0
-"""The pause between two lines in a file or a pipe."""
+"""The interval between two lines of progress in a file or a pipe."""
 COLUMNS = 80
 """The assumed width of a terminal whose width is unknown."""
 BAR_WIDTH = 20
@@ -30,6 +30,8 @@ class ProgressSummary:
     Attributes:
         done: the number of ended tasks, including failed ones.
         total: the number of tasks, or None if it is unknown.
+        failed: the number of failed tasks.
+        elapsed_seconds: how long the tasks have been watched.
         rate: the number of tasks that end per second.
         concern: why no task progresses, or how far the oldest task is; may be empty.
     """
@@ -43,12 +45,12 @@ class ProgressSummary:
 
     @property
     def notes(self) -> list[str]:
-        """The texts to show beside the numbers."""
+        """The number of failed tasks and the concern, as texts; without those that are 0 or empty."""
         failed = [f"{self.failed:,} failed"] if self.failed else []
         return [*failed, self.concern] if self.concern else failed
 
     def line(self) -> str:
-        """Return the summary as one line."""
+        """Return the summary as one line of text."""
         parts = [f"{clock(self.elapsed_seconds)} elapsed", f"{_shown(self.rate)} tasks/s"]
         if self.total is not None and self.rate and self.done < self.total:
             parts.append(f"{clock((self.total - self.done) / self.rate)} left")
@@ -74,7 +76,7 @@ def clock(seconds: float) -> str:
 
 
 class Display(Protocol):
-    """Shows one summary after the other."""
+    """Shows summaries of the progress, each in place of the previous one or after it."""
 
     pause_seconds: float
     """the shortest time between two summaries"""
@@ -87,7 +89,7 @@ class Display(Protocol):
 
 
 def display_for(stream: TextIO, total: int | None) -> Display:
-    """Return the display for a stream, or for the notebook in which this code runs."""
+    """Return the display for the notebook in which this code runs; outside of notebooks, the display for `stream`."""
     shell = _notebook()
     if shell is None and not stream.isatty():
         return Log(stream)
@@ -98,14 +100,14 @@ def display_for(stream: TextIO, total: int | None) -> Display:
 
 
 def _notebook() -> Any:
-    """Return the shell of the notebook in which this code runs, or None."""
+    """Return the IPython shell of the notebook in which this code runs; None outside of notebooks."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if shell is not None and getattr(shell, "kernel", None) is not None else None
 
 
 class Terminal:
-    """One line that is redrawn in place."""
+    """Shows the progress on one line of a terminal, which is redrawn in place."""
 
     pause_seconds = TERMINAL_SECONDS
 
@@ -134,7 +136,7 @@ class Terminal:
 
 
 class Log:
-    """A line every `LOG_SECONDS`, and one at the end."""
+    """Writes a line every `LOG_SECONDS`, and a line at the end."""
 
     pause_seconds = LOG_SECONDS
 
@@ -150,7 +152,7 @@ class Log:
 
 
 class Notebook:
-    """One output of a cell, which is rewritten."""
+    """Shows the progress as one output of a notebook cell, which is rewritten."""
 
     pause_seconds = NOTEBOOK_SECONDS
 
@@ -165,7 +167,7 @@ class Notebook:
 
 
 class Tqdm:
-    """The bar of tqdm; in a notebook its notebook version.
+    """Shows the progress as a bar of tqdm; in a notebook, as the notebook version of that bar.
 
     Raises:
         ImportError: if tqdm is not installed.

@@ -1,6 +1,6 @@
-"""Progress of futures: shows how many futures have ended, until all have.
+"""Progress of futures: shows how many futures have ended, until all of them have ended.
 
-Runs in the thread of its caller. Checking the futures takes at most about 1/`LOOK_SHARE` of that time.
+Runs in the thread of its caller. Checking the futures takes at most about 1/`LOOK_SHARE` of the time of that thread.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ LOOK_SHARE = 50
 
 
 def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
-    """Show the progress of futures until all have ended, and return them, in their order.
+    """Show the progress of futures until all have ended, and return the futures in their order.
 
-    On a terminal the display is one line on standard error, in a notebook an output of the cell. If tqdm is installed,
-    both are its bar. In a file or a pipe it is a line every ten seconds, and one at the end. It shows how many futures
-    have ended and failed, the rate, the remaining time, and the reason if no task progresses. Exceptions of futures are
-    not raised here.
+    The display shows how many futures have ended and failed, the rate, the remaining time, and the reason if no task
+    progresses. On a terminal it is one line on standard error, in a notebook an output of the cell. If tqdm is
+    installed, both show the bar of tqdm. In a file or a pipe, a line is written every ten seconds, and one at the end.
+    Exceptions of futures are not raised.
 
     Args:
         futures: the futures to watch.
         timeout: seconds after which to give up; by default never.
 
     Raises:
-        TypeError: if one of them is not a future.
+        TypeError: if an item is not a future.
         ConfigError: if `timeout` is not a number in range; it is a `ValueError`.
-        TimeoutError: if some are still open after `timeout` seconds.
+        TimeoutError: if some futures are still open after `timeout` seconds.
     """
     if isinstance(futures, (Future, ResultArgument)) or not isinstance(futures, Iterable):
         raise TypeError(f"progress() takes an iterable of futures, such as [future], not {shown(futures)}")
@@ -64,7 +64,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
 
 class _Watch:
-    """The numbers of ended and failed futures."""
+    """Counts the ended and failed futures."""
 
     def __init__(self, futures: list[F]) -> None:
         self._open: list[Any] = futures
@@ -74,7 +74,7 @@ class _Watch:
         self.failed = 0
 
     def look(self) -> bool:
-        """Check the open futures. Return whether some are still open."""
+        """Check the open futures. Return whether some futures are still open."""
         started = time.monotonic()
         still_open = []
         for future in self._open:
@@ -88,12 +88,12 @@ class _Watch:
         return bool(still_open)
 
     def wait(self, most: float | None) -> None:
-        """Wait for a while, at most `most` seconds, or until the last open future ends."""
+        """Wait for a while, for at most `most` seconds. Return early if the last open future ends."""
         seconds = self._pause_seconds if most is None else min(most, self._pause_seconds)
         wait(self._open[-1:], seconds)
 
     def concern(self) -> str:
-        """Return why no future progresses, or how far the first open task is."""
+        """Return why no task progresses, or how far the task of the first open future is."""
         first = self._first()
         return "" if first is None else first.concern or self._reports.text()
 

@@ -21,8 +21,8 @@ from scaler.graph import plain
 
 TRIAL_WAVES = 64
 WAVE_NODES = 1000
-"""The fewest nodes that a wave must have on average. If the first `TRIAL_WAVES` waves have fewer, the operations cost
-more than they save.
+"""The fewest nodes that a wave must have on average, checked after `TRIAL_WAVES` waves. With fewer nodes, the
+operations cost more than they save.
 """
 
 

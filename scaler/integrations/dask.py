@@ -46,7 +46,7 @@ def get(client: _Gets) -> Callable[..., Any]:
 
 
 def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
-    """Return a unique text for each key, with which errors name the key."""
+    """Return a unique text for each key, which names the key in errors."""
     names = {key: str(key) for key in keys}
     if len(set(names.values())) < len(names):  # `1` and `"1"` are two keys
         names = {key: f"{name} ({number})" for number, (key, name) in enumerate(names.items())}
@@ -54,7 +54,7 @@ def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
 
 
 def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:
-    """Return a dask task as a call of a graph for `Client.get`: the task is a literal, and its dependencies are nodes."""
+    """Return a dask task as a call of a graph for `Client.get`: the task is a literal, its dependencies are nodes."""
     needs = tuple(task.dependencies)
     return (_run, _Literal((task, needs)), *(names[key] for key in needs))
 

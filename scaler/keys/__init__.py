@@ -1,5 +1,5 @@
 """Keys: the files that say who may connect to a scheduler over TCP, and with which its peers prove who they are.
 
-The command `scaler_keys` writes the files, the scheduler reads its list, and the transport of each peer finds the file
-for an address. The package has no sockets, and does not decide what a role may do.
+The command `scaler_keys` writes the files. The scheduler reads the list of accepted keys, and the transport of each
+peer finds the key file for an address. The package has no sockets, and does not decide what a role may do.
 """

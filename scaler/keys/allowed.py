@@ -24,9 +24,9 @@ HEAD = """\
 
 
 KEY_SHOWN = 8
-"""This many characters of a public key are shown: enough to find its line."""
+"""The number of characters of a public key that users see: enough to find its line in the list."""
 SHARE_MOST = 100
-"""The greatest share: no turn of an owner places more tasks than this before other owners have theirs."""
+"""The greatest share of an owner: the most tasks placed in one turn, before the turn of the next owner."""
 AMOUNT_MOST = 2**53
 
 
@@ -34,7 +34,7 @@ def share_of(text: str) -> int:
     """Return the share that a text gives.
 
     Raises:
-        ConfigError: if it is not a whole number in range.
+        ConfigError: if the text is not a whole number in range.
     """
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(SHARE_MOST))
     if not is_number or not 1 <= int(text) <= SHARE_MOST:
@@ -43,7 +43,7 @@ def share_of(text: str) -> int:
 
 
 def amount_of(text: str) -> int:
-    """Return the number of tasks or bytes that a text gives, which may be a size such as `20G` (`read_size`).
+    """Return the number of tasks or bytes that a text gives. The text may be a size such as `20G` (`read_size`).
 
     Raises:
         ConfigError: if the text is not a number or size, or is out of range.
@@ -67,8 +67,8 @@ class OwnerTerms:
 
     Attributes:
         share: the most tasks of the owner that are placed in one turn, from 1.
-        tasks: the most open tasks at a time; 0: no limit.
-        n_bytes: the most bytes of values that the scheduler may know at a time; 0: no limit.
+        tasks: the most open tasks of the owner at a time; 0: no limit.
+        n_bytes: the most bytes of the owner's values that the scheduler may know at a time; 0: no limit.
     """
 
     share: int = 1
@@ -85,15 +85,15 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class AllowedKey:
-    """One line of the list.
+    """A key on the list of a scheduler, with its owner and options.
 
     Attributes:
         role: the role of the owner.
         name: the name of the owner.
         public: the public key.
         terms: the share and quotas of the owner.
-        until: the last day on which the key is valid; None: it does not expire.
-        revoked: the day on which the key was revoked; None: it is not revoked.
+        until: the last day on which the key is valid; None: the key does not expire.
+        revoked: the day on which the key was revoked; None: the key is not revoked.
     """
 
     role: str
@@ -107,7 +107,7 @@ class AllowedKey:
         return " ".join((self.role, self.name, self.public, *self.options()))
 
     def options(self) -> list[str]:
-        """Return the options of the line: all words after role, name and key."""
+        """Return the options of the key as words of its line, which follow role, name and public key."""
         terms = self.terms
         fields = {
             "share": str(terms.share) if terms.share != 1 else "",
@@ -119,7 +119,7 @@ class AllowedKey:
         return [f"{word}={value}" for word, value in fields.items() if value]
 
     def why_invalid(self, today: date) -> str:
-        """Return why the key is not valid on a day; empty if it is valid."""
+        """Return why the key is not valid on the day `today`; empty if the key is valid."""
         if self.revoked is not None:
             return f"it was revoked on {self.revoked}"
         return f"it was valid until {self.until}" if self.until is not None and self.until < today else ""
@@ -155,11 +155,13 @@ class Lockout(NamedTuple):
 
     reason: str
     is_expiry: bool
-    """whether the last key expired, so that running work may finish; otherwise it was revoked or never existed"""
+    """whether the owner's last key has expired, so that running work may finish; False if it was revoked or there was
+    none
+    """
 
 
 class AllowedKeys(Mapping[str, AllowedKey]):
-    """All keys of the list in their order, by public key."""
+    """All keys on the list of a scheduler, by public key, in the order of the list."""
 
     def __init__(self, keys: Iterable[AllowedKey] = ()) -> None:
         self._by_key = {key.public: key for key in keys}
@@ -178,7 +180,8 @@ class AllowedKeys(Mapping[str, AllowedKey]):
 
     @classmethod
     def parse(cls, text: str) -> AllowedKeys:
-        """Return the list in a text. Only a line feed ends a line. Empty lines and comments (`#`) are ignored.
+        """Return the list that a text describes. Only a line feed ends a line. Empty lines and comments (`#`) are
+        ignored.
 
         Raises:
             ConfigError: if a line describes no key, or two lines have the same key; the error names the line.
@@ -196,7 +199,7 @@ class AllowedKeys(Mapping[str, AllowedKey]):
         return cls(keys.values())
 
     def lockout_of(self, owner: str, today: date, roles: Collection[str]) -> Lockout | None:
-        """Return why an owner is locked out; None if the owner has a valid key with one of the roles."""
+        """Return why no work of an owner may start; None if the owner has a valid key with one of the roles."""
         keys = [key for key in self.values() if key.name == owner and key.role in roles]
         ends = {key: why for key in keys if (why := key.why_invalid(today))}
         if len(ends) < len(keys):

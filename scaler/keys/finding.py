@@ -18,12 +18,12 @@ from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER, KeyFile
 from scaler.keys.private_files import check_private_folder
 
 VARIABLE = "SCALER_KEY_FOLDER"
-"""The variable that names the parent of all folders of keys, in place of `~/.scaler`."""
+"""The environment variable that names the parent of all folders of keys, in place of `~/.scaler`."""
 
 SCHEDULER_KEY = "scheduler.key"
 FITTING = {CLIENT: (ADMIN, CLIENT), WORKER: (WORKER,), MONITOR: (MONITOR, ADMIN)}
-"""The kinds of key that a peer of each role may use, the preferred one first. A user who can read the folder of a
-scheduler may do everything with it, but code in tasks gets only the key of its cluster.
+"""The kinds of key that a peer of each role may use, the preferred kind first. A user who can read the folder of a
+scheduler has all rights at the scheduler, but code in tasks gets only the key of its cluster.
 """
 
 
@@ -31,7 +31,7 @@ def home() -> Path:
     """Return the parent of all folders of keys.
 
     Raises:
-        ConfigError: if this user has no home.
+        ConfigError: if this user has no home folder.
     """
     configured = os.environ.get(VARIABLE)
     if configured:
@@ -43,7 +43,7 @@ def home() -> Path:
 
 
 def folder_for(endpoint: Endpoint) -> Path:
-    """Return the folder for the keys of the scheduler at an address, whether it exists or not."""
+    """Return the folder for the keys of the scheduler at an address. The folder may not exist."""
     host = endpoint.host.strip("[]").lower().replace(":", "-")
     if endpoint.is_near or host in ("*", "0.0.0.0", "--"):  # noqa: S104 - not bound here
         host = socket.gethostname().lower() or "localhost"
@@ -51,23 +51,23 @@ def folder_for(endpoint: Endpoint) -> Path:
 
 
 def reachable(endpoint: Endpoint) -> str:
-    """Return an address with which peers can connect: the name of this host in place of `*`."""
+    """Return the address at which peers can reach a scheduler: the name of this host replaces `*`."""
     is_any = endpoint.host in ("*", "0.0.0.0", "[::]")  # noqa: S104 - not bound here
     return endpoint.address.replace(endpoint.host, socket.gethostname(), 1) if is_any else endpoint.address
 
 
 def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
-    """Return the keys with which a peer may connect to an address, the likeliest first; empty if it has none.
+    """Return the keys with which a peer may connect to an address, the likeliest first; empty if the peer has no key.
 
     A host may have several names, so the keys of all schedulers with the same port come after those of the given name.
-    Viewers may have a port of their own, which only the files name.
+    The port for viewers may differ from that of the scheduler; only the key files name it.
 
     Args:
-        endpoint: where the scheduler listens; if it has a `key_file`, only that file is used.
+        endpoint: where the scheduler listens. If the endpoint has a `key_file`, only that file is used.
         role: the role of the peer: client, worker or monitor.
 
     Raises:
-        ConfigError: if a key file is damaged, readable by others, or of another role.
+        ConfigError: if a key file is damaged, readable by other users, or of another role.
     """
     if endpoint.scheme != TCP:
         return ()
@@ -98,7 +98,9 @@ def _has_home() -> bool:
 
 
 def _names_in(path: Path) -> list[str]:
-    """Return the names of the folders of keys, without glob patterns: each forked process with a client calls this."""
+    """Return the names of the folders of keys. Faster than a glob pattern: each forked process with a client calls this
+    function.
+    """
     try:
         return sorted(each for each in os.listdir(path) if "_" in each)  # noqa: PTH208 - paths cost ten times as much
     except OSError:

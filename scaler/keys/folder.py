@@ -1,4 +1,4 @@
-"""KeyFolder: the keys of one scheduler: its own, the list of those that it accepts, and files to hand over.
+"""KeyFolder: the files with the keys of one scheduler, the list of accepted keys, and key files for peers.
 
 Changed by the command `scaler_keys`; one process at a time writes.
 """
@@ -25,7 +25,7 @@ from scaler.keys.private_files import check_private_folder, make_private_folder,
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A public key and its secret half."""
+    """A public key and the secret key that belongs to it."""
 
     public: str
     secret: str = field(repr=False)
@@ -36,13 +36,13 @@ class KeyPair:
 
 
 class KeyFolder:
-    """An existing folder of keys.
+    """Reads and changes the keys in an existing folder.
 
     Args:
         path: the folder.
 
     Raises:
-        ConfigError: if it is not a folder of keys, or other users can enter it.
+        ConfigError: if `path` is not a folder of keys, or other users can enter it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,14 +54,15 @@ class KeyFolder:
 
     @classmethod
     def make(cls, path: Path, addresses: Iterable[str] = ()) -> KeyFolder:
-        """Make the keys of a scheduler, and one of each role for those who can read the folder.
+        """Make a folder with the key of a scheduler, and a key file of each role for all who can read the folder.
 
         Args:
+            path: the folder; it may exist, without keys.
             addresses: where the scheduler listens, as its peers reach it.
 
         Raises:
             ConfigError: if the folder has keys already, or other users can enter it.
-            OSError: if it cannot be written.
+            OSError: if the folder cannot be written.
         """
         make_private_folder(path)
         with _locked(path):
@@ -80,11 +81,11 @@ class KeyFolder:
 
     @classmethod
     def find_or_make(cls, path: Path, addresses: Iterable[str]) -> tuple[KeyFolder, bool]:
-        """Return the existing keys, or make them, and whether they are new.
+        """Return the folder of keys at `path`, made if it does not exist, and whether it is new.
 
         Raises:
-            ConfigError: if other users can enter the folder, or it is damaged.
-            OSError: if it cannot be written.
+            ConfigError: if other users can enter the folder, or the folder is damaged.
+            OSError: if the folder cannot be written.
         """
         if not (path / SCHEDULER_KEY).exists():
             try:
@@ -95,14 +96,14 @@ class KeyFolder:
         return cls(path), False
 
     def remove(self) -> None:
-        """Remove the keys and the folder; errors of the file system are ignored."""
+        """Remove the keys and the folder. Errors of the file system are ignored."""
         with contextlib.suppress(OSError):
             for name in (SCHEDULER_KEY, self.list_path.name, *(file.name for file in self.path.glob("*.json"))):
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
     def add_addresses(self, addresses: Sequence[str]) -> None:
-        """Add addresses at which the scheduler listens now to all key files. File-system errors are ignored.
+        """Add the current addresses of the scheduler to all key files. Errors of the file system are ignored.
 
         Raises:
             ConfigError: if a file cannot be read, or other users have access to it.
@@ -117,7 +118,8 @@ class KeyFolder:
                 _write_pairs(self.path, all_addresses, [KeyPair(*pair) for pair in pairs])
 
     def pairs(self) -> list[KeyPair]:
-        """Return the keys of the scheduler. The last one is the newest; the others stay valid until its next start.
+        """Return the key pairs of the scheduler. The last pair is the newest; older pairs stay valid until the
+        scheduler starts next.
 
         Raises:
             ConfigError: if the file cannot be read, or other users have access to it.
@@ -125,7 +127,7 @@ class KeyFolder:
         return [KeyPair(*pair) for pair in self._read()[1]]
 
     def drop_old_pairs(self) -> None:
-        """Remove all keys of the scheduler but the newest, when it starts with that. File-system errors are ignored."""
+        """Remove all key pairs of the scheduler except the newest. Errors of the file system are ignored."""
         with contextlib.suppress(OSError), _locked(self.path):
             addresses, pairs = self._read()
             if len(pairs) > 1:
@@ -135,7 +137,7 @@ class KeyFolder:
         """Return the list of accepted keys.
 
         Raises:
-            ConfigError: if it cannot be read, other users have access to it, or a line in it is invalid.
+            ConfigError: if the list cannot be read, other users have access to it, or a line is invalid.
         """
         try:
             return AllowedKeys.parse(read_private(self.list_path))
@@ -144,11 +146,14 @@ class KeyFolder:
             raise ConfigError(text if str(self.list_path) in text else f"{self.list_path}: {text}") from None
 
     def allow(self, name: str, role: str, until: date | None, today: date, terms: OwnerTerms = USUAL) -> Path:
-        """Put a new key on the list. Return the file to hand over.
+        """Put a new key on the list. Return the key file, which is to be handed to the owner of the key.
 
         Args:
-            until: the last day on which the key is valid; None: it does not expire.
-            terms: the share and quotas of its owner.
+            name: the name of the owner.
+            role: the role of the owner.
+            until: the last day on which the key is valid; None: the key does not expire.
+            today: the current day.
+            terms: the share and quotas of the owner.
 
         Raises:
             ConfigError: if the name has a valid key already, or is not a valid name.
@@ -167,10 +172,10 @@ class KeyFolder:
         return file
 
     def revoke(self, name: str, today: date) -> int:
-        """Revoke all keys of a name. Return their number.
+        """Revoke all valid keys of an owner. Return the number of revoked keys.
 
         Raises:
-            ConfigError: if the name has no valid key.
+            ConfigError: if the owner has no valid key.
             OSError: if the folder cannot be written.
         """
         with _locked(self.path):
@@ -183,8 +188,10 @@ class KeyFolder:
         return len(taken)
 
     def rotate(self) -> list[Path]:
-        """Make a new key, which the scheduler uses from its next start on. Return the changed key files, which must be
-        handed over again before that start.
+        """Make a new key of the scheduler, which is used when the scheduler starts next.
+
+        Returns:
+            the changed key files, which must be handed to their owners again before that start.
 
         Raises:
             ConfigError: if a file cannot be read, or other users have access to it.
@@ -226,7 +233,7 @@ def _write_pairs(path: Path, addresses: tuple[str, ...], pairs: list[KeyPair]) -
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the folder, while this context manager is active."""
+    """Keep other processes from changing the folder inside a `with` block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

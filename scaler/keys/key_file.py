@@ -1,6 +1,6 @@
-"""KeyFile: the key of a peer as one file that can be handed over: its own key pair, and the scheduler's public keys.
+"""KeyFile: the key of a peer as one file that can be handed over: the peer's key pair, and the scheduler's public keys.
 
-Written by the folder of keys, read by peers. Its `str` and `repr` never show the secret.
+Written by the folder of keys, read by peers. The `str` and `repr` of a key file never show the secret key.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _Z85 = frozenset(string.ascii_letters + string.digits + ".-:+=^!/*?&<>()[]{}@%$#
 _IN_NAMES = frozenset(string.ascii_letters + string.digits + "._-")
 KEY_CHARACTERS = 40
 KEY_FILE_BYTES_MOST = 1024 * 1024
-"""The most bytes of a key file; usual ones have less than 1 KiB."""
+"""The most bytes of a key file. Usual key files have less than 1 KiB."""
 REASON_CHARACTERS_MOST = 300
-"""The most characters that an error quotes from a file."""
+"""The most characters that an error quotes from a key file."""
 NAME_CHARACTERS = 64
 
 
@@ -33,7 +33,7 @@ def is_key(text: object) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Raise `ConfigError` unless a text can be the name of a key, and of a file."""
+    """Raise `ConfigError` unless a text can be the name of a key and of its file."""
     if not name or len(name) > NAME_CHARACTERS or not _IN_NAMES.issuperset(name) or name[0] in ".-":
         raise ConfigError(
             f"{shown(name)} cannot be the name of a key: use up to {NAME_CHARACTERS} letters, digits, dots, hyphens "
@@ -46,13 +46,13 @@ class KeyFile:
     """The key of one peer.
 
     Attributes:
-        role: the role of its owner: client, worker, monitor or admin.
-        name: the name of its owner, as on the list of the scheduler.
+        role: the role of the owner of the key: client, worker, monitor or admin.
+        name: the name of the owner, as on the list of the scheduler.
         addresses: where the scheduler listens, if known.
-        servers: the public keys of the scheduler: more than one while its key is being replaced.
+        servers: the public keys of the scheduler: several while the key of the scheduler is being replaced.
         public: the public key of the peer.
         secret: the secret key of the peer.
-        path: the file that it was read from; empty if it was made here.
+        path: the file from which the key was read; empty for a key made in this process.
     """
 
     role: str
@@ -71,7 +71,7 @@ class KeyFile:
         """Return the key in a file.
 
         Raises:
-            ConfigError: if it cannot be read, other users have access to it, or it is not a key file.
+            ConfigError: if the file cannot be read, other users have access to it, or it is not a key file.
         """
         try:
             values: Any = json.loads(read_private(path, KEY_FILE_BYTES_MOST))
@@ -103,10 +103,10 @@ class KeyFile:
 
     @property
     def address(self) -> str:
-        """The first of its addresses, which is the latest one of the scheduler.
+        """The latest address of the scheduler, which is the first of `addresses`.
 
         Raises:
-            ConfigError: if it has no address.
+            ConfigError: if the key file has no address.
         """
         if not self.addresses:
             raise ConfigError(
@@ -116,11 +116,15 @@ class KeyFile:
         return self.addresses[0]
 
     def write(self, path: Path, *, is_new: bool = False) -> None:
-        """Write the key to a file; `is_new`: the file must not exist yet.
+        """Write the key to a file.
+
+        Args:
+            path: the file.
+            is_new: whether an existing file is an error instead of being replaced.
 
         Raises:
-            FileExistsError: if it exists and must not.
-            OSError: if it cannot be written.
+            FileExistsError: if the file exists, and `is_new`.
+            OSError: if the file cannot be written.
         """
         values = {"version": VERSION, "role": self.role, "name": self.name, "addresses": self.addresses}
         values |= {"servers": self.servers, "public": self.public, "secret": self.secret}

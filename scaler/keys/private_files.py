@@ -1,4 +1,4 @@
-"""Private files and folders: only their owner has ever been able to read, write or enter them, whatever the umask.
+"""Private files and folders: only the owner has ever been able to read, write or enter them, whatever the umask.
 
 Used for keys, jobs, the token of the page, stores and sockets. Errors do not quote the content of a file.
 """
@@ -14,15 +14,15 @@ from pathlib import Path
 from scaler.config import ConfigError
 
 BYTES_MOST = 16 * 1024 * 1024
-"""Limit of the size of a file that is read, unless its reader has a lower one."""
+"""The most bytes of a private file that is read, unless the caller gives another limit."""
 
 
 def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
     """Return the text of a file that belongs to this user or root, and that no other user may read or write.
 
     Raises:
-        ConfigError: if it is a link, not a regular file, too large, unreadable, or other users have access; it says
-            what to do.
+        ConfigError: if the file is a link, not a regular file, too large or unreadable, or if other users have access.
+            The error says what to do.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -55,11 +55,11 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
     """Write a file of mode 0600, completely or not at all.
 
     Args:
-        is_new: whether an existing file is an error.
+        is_new: whether an existing file is an error instead of being replaced.
 
     Raises:
         FileExistsError: if the file exists, and `is_new`.
-        OSError: if it cannot be written.
+        OSError: if the file cannot be written.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -78,14 +78,14 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
 
 
 def make_private_folder(path: Path, what: str = "folder of keys") -> None:
-    """Make a folder of mode 0700 and its missing parents, or check the existing one.
+    """Make a folder of mode 0700 and its missing parents, or check the existing folder.
 
     Args:
         what: the purpose of the folder, for errors.
 
     Raises:
-        ConfigError: if other users can enter it, or it belongs to another user.
-        OSError: if it cannot be made.
+        ConfigError: if other users can enter the folder, or the folder belongs to another user.
+        OSError: if the folder cannot be made.
     """
     with contextlib.suppress(FileExistsError):
         new_private_folder(path)
@@ -96,8 +96,8 @@ def new_private_folder(path: Path) -> None:
     """Make a folder of mode 0700, and its missing parents.
 
     Raises:
-        FileExistsError: if it exists.
-        OSError: if it cannot be made.
+        FileExistsError: if the folder exists.
+        OSError: if the folder cannot be made.
     """
     if not path.parent.exists():
         with contextlib.suppress(FileExistsError):  # another process made it meanwhile
@@ -107,7 +107,7 @@ def new_private_folder(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file for `open(opener=...)`, created with mode 0600."""
+    """Open a file; if it does not exist, it is created with mode 0600. Used as the `opener` of `open`."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -130,8 +130,12 @@ def check_private_folder(path: Path, what: str = "folder of keys") -> None:
 def check_own(path: Path, is_folder: bool = False) -> None:
     """Raise `ConfigError` unless the path is a file or folder of this user or root, and not a link.
 
+    Args:
+        path: the path to check.
+        is_folder: whether the path must be a folder and not a file.
+
     Raises:
-        FileNotFoundError: if it does not exist.
+        FileNotFoundError: if the path does not exist.
     """
     found = path.lstat()
     if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(found.st_mode):

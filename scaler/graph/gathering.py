@@ -13,7 +13,7 @@ from scaler.texts import shown
 
 
 class ArgumentPlace(int):
-    """A placeholder for an argument, or in a container: the number of the value that belongs there."""
+    """A placeholder for a value of a call: the number of the value."""
 
 
 class GatheringCall:

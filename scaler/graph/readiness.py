@@ -1,7 +1,8 @@
 """Readiness: which nodes of a graph can run.
 
-The scheduler has one for each graph. Nodes are added one by one, each after its dependencies, and are identified by
-their positions. A node fails with any of its dependencies. No recursion: a chain may have a million nodes.
+The scheduler has a `Readiness` for each graph. Nodes are added one by one, each after its dependencies, and are
+identified by their positions. A node fails with any of its dependencies. No recursion: a chain may have a million
+nodes.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ class Readiness:
         return ready
 
     def fail(self, position: int) -> Iterator[int]:
-        """Mark a node as failed, and yield the nodes that fail with it, the nearest first. Each is marked when it is
-        yielded.
+        """Mark a node as failed, and yield the nodes that fail with it, the nearest first. Each of these is marked when
+        it is yielded.
 
-        Between two items, nodes may be added and finished. A node that is still to fail never becomes ready.
+        Between two yielded nodes, nodes may be added and finished. A node that is still to fail never becomes ready.
         """
         states, consumers = self._states, self._consumers
         states[position] = FAILED
@@ -104,5 +105,5 @@ def _check_order(position: int, dependencies: Sequence[int]) -> None:
 
 
 def positions(row: bytes) -> tuple[int, ...]:
-    """Return the node positions in a field of a message. They are sent as UInt32, little-endian, concatenated."""
+    """Return the node positions in a field of a message, which are concatenated little-endian UInt32."""
     return struct.unpack(f"<{len(row) // 4}I", row)

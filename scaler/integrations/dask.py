@@ -1,7 +1,7 @@
 """Dask collections on Scaler: `dask.config.set(scheduler=scaler.integrations.dask.get(client))`.
 
-Translates a dask graph, after dask's own optimisation, into one for `Client.get`. Works with dask 2024.12 and later,
-whose graphs consist of task objects.
+Translates a dask graph, after dask's own optimisation, into a graph for `Client.get`. Works with dask 2024.12 and
+later, whose graphs consist of task objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A back-end for joblib, and so for scikit-learn: `register()`, then `joblib.parallel_backend("scaler")`.
 
-Called by joblib, in any thread of the user; submits to a client. It never ends a client that the user made.
+Called by joblib, in any thread of the user; submits to a client. The back-end never ends a client that the user made.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     """Runs the batches of joblib as tasks.
 
     Args:
-        client: submits the tasks; None: a client of this process, made when the first task is submitted.
+        client: submits the tasks; None: a client of this process, made when joblib first needs a client.
         options: the options of joblib's own back-ends.
     """
 
@@ -72,8 +72,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return n_batches
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return the number of batches that run at once. For -1 it is the number of workers, for -2 that number less
-        one, and so on.
+        """Return the number of batches that run at once: for -1 the number of workers, for -2 one less, and so on.
 
         Raises:
             ValueError: if `n_jobs` is 0.

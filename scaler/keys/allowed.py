@@ -26,7 +26,7 @@ HEAD = """\
 KEY_SHOWN = 8
 """The number of characters of a public key that users see: enough to find its line in the list."""
 SHARE_MOST = 100
-"""The greatest share of an owner: the most tasks placed in one turn, before the turn of the next owner."""
+"""The greatest share of an owner, which is the most tasks placed in one turn of that owner."""
 AMOUNT_MOST = 2**53
 
 
@@ -155,8 +155,8 @@ class Lockout(NamedTuple):
 
     reason: str
     is_expiry: bool
-    """whether the owner's last key has expired, so that running work may finish; False if it was revoked or there was
-    none
+    """whether the owner's last key has expired, so that running work may finish; False if that key was revoked or never
+    existed
     """
 
 

@@ -107,7 +107,7 @@ def new_private_folder(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file; if it does not exist, it is created with mode 0600. Used as the `opener` of `open`."""
+    """Open a file; a missing file is created with mode 0600. Used as the `opener` of `open`."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

@@ -36,7 +36,7 @@ class ClientSettings(NamedTuple):
         """Return the settings with the address that the client has in this process.
 
         Raises:
-            ConfigError: if the settings have no address and this process runs no task.
+            ConfigError: if the settings have no address, this process runs no task, and no address is configured.
         """
         if self.address != SCHEDULER_OF_TASK:
             return self
@@ -68,7 +68,7 @@ def address_from_settings() -> str | None:
 
 
 def pickled(serializer: Serializer) -> bytes:
-    """Return the serializer pickled, as in `ClientSettings`."""
+    """Return the pickle of a serializer, as in `ClientSettings`; empty for the default serializer."""
     return b"" if type(serializer) is DefaultSerializer else bytes(to_frames(DefaultSerializer(), serializer)[0])
 
 

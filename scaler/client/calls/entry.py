@@ -187,8 +187,8 @@ class GraphEntry:
 
 
 Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
-"""A task or graph without the sinks of results, because a sink would keep a dropped future alive. For a task: the task,
-its function, its objects and its references.
+"""A task or graph without the sinks of its results, because a sink would keep a dropped future alive. A task comes with
+its function, objects and references.
 """
 
 

@@ -55,7 +55,7 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int, int]
-"""The fields of a task that do not depend on its call:
+"""The fields of a task other than its function and arguments:
 
 - priority
 - name; empty for the name of the function
@@ -63,7 +63,7 @@ Terms: TypeAlias = tuple[int, str, bytes, int, int]
 - number of the account
 - tag of the owner
 
-A plain tuple, because it is made for each submit and unpacked for each mapped task.
+A plain tuple, because one is made for each submit and unpacked for each mapped task.
 """
 NAME: Final = 1
 """The index of the name of a task in `Terms`."""
@@ -190,7 +190,7 @@ class Function:
 
         Args:
             blocks: the arguments of each row.
-            frames: the frames of all rows; each row has an equal part of them.
+            frames: the frames of all rows; each row has an equal part.
         """
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
@@ -253,7 +253,9 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Return `problem` with the names of the function and the parameter added. It may begin with "argument 2:"."""
+        """Return `problem` with the name of the function added, and the name of the parameter if `problem` begins with
+        "argument 2:".
+        """
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:
@@ -448,8 +450,8 @@ class ClientFunctions:
         self._remembered = {}
 
     def look(self) -> None:
-        """Check whether modules were edited and reloaded in this process. If so, serialise the functions again when
-        they are used next.
+        """Check whether modules were edited and reloaded in this process. If so, functions are serialised again at
+        their next use.
 
         Raises:
             ConfigError: if a shipped module can no longer be sent.

@@ -1,7 +1,7 @@
 """Graphs as the client sends them: one node for each needed call, with the data inside its arguments.
 
-Called by the client for each `get`. Serialises everything at once: later changes of the graph have no effect. A large
-value is an object that all nodes share.
+Called by the client for each `get`. A graph is serialised at once, so that later changes of the graph have no effect. A
+large value is an object that all nodes share.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
-"""The most nodes that get a copy each of a value that is large enough to be an object. For further nodes, the value
+"""The most nodes that each get a copy of a value which is large enough to be an object. If more nodes use the value, it
 becomes an object.
 """
 
@@ -52,7 +52,8 @@ def pack_graph(
     """Serialise the part of a graph that the keys need.
 
     Returns:
-        the serialised graph, and the task id of each key, in the order of the keys; None for a key of data.
+        the serialised graph, and the task id of each key in the order of the keys. The id is None if the value of the
+        key is data.
 
     Raises:
         KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
@@ -132,8 +133,8 @@ class _GraphPacker:
         return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
-        """Return the error of a node that names the argument that cannot be serialised. To find it, each argument is
-        packed again.
+        """Return the error of a node, with the name of the argument that cannot be serialised. Each argument is packed
+        again to find this one.
         """
         function = self._functions.get(id(call[0]))
         for number, argument in enumerate(call[1:] if function else (), 1):

@@ -17,7 +17,7 @@ logger = logging.getLogger("scaler.client")
 
 WORTH_A_HINT_BYTES = 1 << 20
 TIMES = 3
-"""How often a function or argument is sent before the hint that its value could be an object."""
+"""How often a large value is sent before the hint that it could be an object."""
 _MOST = 64
 """the most functions, and the most arguments, that are remembered"""
 

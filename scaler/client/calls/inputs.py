@@ -1,7 +1,7 @@
 """Inputs: futures as arguments, whose results stay with the cluster and go to the tasks that need them.
 
-A call with futures among its arguments is sent as a graph of one node; each future is an input of that graph. Made by
-the thread that submits; the link's thread records how the task ends. Values are never read.
+A call with futures among its arguments is sent as a graph of one node; each future is an input of that graph. The
+thread that submits makes the inputs, and the link's thread records how their tasks end. Values are never read.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Input:
 
 
 class KeysWithHints(dict[int, str]):
-    """The keys of a graph in which some nodes have a hint, which is added to their errors.
+    """The keys of a graph in which some nodes have a hint. The hint is added to errors of the node.
 
     Args:
         keys: the keys by the indexes in the ids of the nodes.

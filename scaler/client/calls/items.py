@@ -17,7 +17,7 @@ from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.texts import ARGUMENTS_CHARACTERS, cut, shown
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
-"""The exceptions raised for a call that cannot be serialised."""
+"""The exceptions raised for a call that cannot be serialised or sent."""
 
 
 def check_items(call: str, fn: object, items: object) -> None:

@@ -27,7 +27,7 @@ class StaleModules:
     """Watches the modules that a client's functions need and the workers have.
 
     Args:
-        shipped: the modules that travel with the functions; edited modules are added to these.
+        shipped: the modules that travel with the functions; edited modules are added.
     """
 
     def __init__(self, shipped: Shipped) -> None:
@@ -98,7 +98,7 @@ class StaleModules:
         return found
 
     def look(self) -> bool:
-        """Ship the modules that were edited and reloaded. Return whether any module was."""
+        """Ship the modules that were edited and reloaded. Return whether there are such modules."""
         new = {**self._versions.find_new(dict(self._files)), **self._found_late()}
         for name in new:
             top = name.partition(".")[0]

@@ -144,7 +144,7 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
 
 
 def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
-    """Return the text of a `TimeoutError` of a task that has not ended. It gives the reason if `timeout` is long
+    """Return the text of a `TimeoutError` of a task that has not ended. The text gives the reason if `timeout` is long
     enough.
     """
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"

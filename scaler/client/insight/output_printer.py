@@ -1,6 +1,6 @@
 """OutputPrinter: prints the output of tasks, for `Client(stream_output=True)`, in a thread of its own.
 
-The link's thread passes lines to it, and never waits for a terminal.
+The link's thread passes lines to the printer, and never waits for a terminal.
 """
 
 from __future__ import annotations

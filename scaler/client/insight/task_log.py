@@ -140,14 +140,14 @@ def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgres
 
 
 def ask_log(link: ClientLink, task_id: TaskId) -> Answer[TaskLog]:
-    """Request the output of a task."""
+    """Request the output of a task. Return a future of the output."""
     answer = Answer(read_log)
     link.read_output(task_id, answer.take)
     return answer
 
 
 def ask_progress(link: ClientLink, task_id: TaskId) -> Answer[TaskProgress | None]:
-    """Request the latest progress report of a task."""
+    """Request the latest progress report of a task. Return a future of the report."""
     answer = Answer(read_progress)
     link.read_output(task_id, answer.take, report=True)
     return answer

@@ -1,7 +1,7 @@
 """At most once: marks calls with the option `at_most_once` that may have started, and makes claims of results.
 
-Used by the open work. A claim asks the next scheduler for the result that an agent holds, and starts nothing. Only a
-call that no scheduler can have received is sent unmarked.
+Used by the open work. A claim requests from the next scheduler a result that an agent holds, and runs nothing. A call
+is sent unmarked only if no scheduler can have received it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntr
     """Mark the open at-most-once calls that a scheduler may have received and started.
 
     Args:
-        tasks: the open tasks; marked ones are replaced in this dictionary.
+        tasks: the open tasks; marked tasks are replaced in this dictionary.
         graphs: the open graphs.
         unsent: items that were never sent; their calls are not marked.
     """

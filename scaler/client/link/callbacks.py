@@ -23,7 +23,9 @@ class Callbacks:
         self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
 
     def put(self, callback: Callable[[], Any]) -> None:
-        """Queue a callback. While the interpreter exits and no thread can start, run it in the calling thread."""
+        """Queue a callback. If no thread can start because the interpreter exits, run the callback in the calling
+        thread.
+        """
         with self._lock:
             if self._queue is None:
                 self._queue = _started()

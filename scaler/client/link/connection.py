@@ -1,7 +1,7 @@
 """ClientConnection: the current socket of a client, if any, and its session: items in, batches out.
 
-Used by the link, by one thread at a time. When a connection is lost, a new socket replaces it. Then the session
-resumes, or a new session starts. Items are not interpreted here.
+Used by the link, by one thread at a time. When a connection is lost, a new socket replaces the old one. Then the
+session resumes, or a new session starts. The connection does not interpret items.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class ClientConnection:
 
     @property
     def is_refused_by_scheduler(self) -> bool:
-        """Whether the refusal certainly comes from the scheduler and not from another program at its address."""
+        """Whether the refusal certainly comes from the scheduler, and not from another program at the scheduler's
+        address.
+        """
         return self._transport.is_refused_by_scheduler
 
     @property
@@ -100,9 +102,7 @@ class ClientConnection:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
-        """Stop reading the socket, and keep it open until a scheduler accepts the next socket or that is set aside
-        too.
-        """
+        """Stop reading the socket, and keep it open until `close_aside` or the next call of this method."""
         socket, self._socket = self._socket, None
         self.close()
         self.close_aside()

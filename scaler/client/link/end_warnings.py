@@ -17,11 +17,11 @@ COUNTED_MOST = 10_000
 
 
 class EndWarnings:
-    """The unread errors and cancelled tasks of one client.
+    """Collects the unread errors and cancelled tasks of one client, and logs warnings about them when the client ends.
 
     Args:
         advice: the call with which users wait for the futures of this client.
-        is_nested: whether the client is inside a task; it never warns then, because the task reports its own end.
+        is_nested: whether the client is inside a task. Such a client never warns, because the task reports its own end.
     """
 
     def __init__(self, advice: str, is_nested: bool) -> None:

@@ -46,7 +46,7 @@ class ResultState(Enum):
     results
     """
     CLAIMED = auto()
-    """the result was at another scheduler; the current one is asked whether an agent still has the result"""
+    """the result was at another scheduler; the current scheduler is asked whether an agent still has the result"""
     LOST = auto()
     """the result was at another scheduler, was deleted, or was lost with its agent"""
     RESUBMITTED = auto()
@@ -60,7 +60,7 @@ class ResultState(Enum):
 
 
 class SharedReceiver:
-    """Two receivers of one large result: the second one requested it before the first one received it."""
+    """Passes one large result to two receivers, because the second requested it before the first had received it."""
 
     def __init__(self, first: ResultReceiver, second: ResultReceiver) -> None:
         self._both = first, second
@@ -232,7 +232,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         return [unread for unread in self.values() if unread.is_at_scheduler]
 
     def in_state(self, state: ResultState) -> list[UnreadResult]:
-        """Return all results in one state, in the order of their arrival."""
+        """Return all results in one state, in the order in which the results arrived."""
         return [unread for unread in self.values() if unread.state is state]
 
     def has_claims(self, call: Call) -> bool:
@@ -257,7 +257,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.times_lost += unread.object_id in in_transit
 
     def drop_requested_by(self, receiver: object) -> list[UnreadResult]:
-        """Remove and return the results that `receiver` requested after they were lost."""
+        """Remove and return the lost results that `receiver` has requested."""
         dropped = [unread for unread in self.values() if unread.requested_by is receiver]
         for unread in dropped:
             del self[unread.object_id]
@@ -286,7 +286,7 @@ class Calls(Protocol):
 
 
 class LargeResults:
-    """Requests the large results of a client, and resubmits the calls of lost ones."""
+    """Requests the large results of a client, and resubmits the calls of lost results."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

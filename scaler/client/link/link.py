@@ -41,7 +41,7 @@ FUNCTIONS_REMEMBERED = 1024
 
 
 class Request:
-    """A queued command, and the receiver of its reply."""
+    """A queued command, with the receiver of its reply."""
 
     __slots__ = ("command", "receiver")
 
@@ -54,8 +54,8 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between two reports that a user waits for a result. Each interval is twice the
-previous one. The reports matter only where memory and disk for values are full.
+"""The first interval between two reports that a user waits for a result; `WANTED_SECONDS_MOST` is the longest. Each
+interval is twice the previous one. The reports matter only where memory and disk for values are full.
 """
 
 
@@ -77,7 +77,7 @@ class ClientLink:
     """queues a command, which runs unless the link ends first"""
     submit: Callable[[Entry], None]
     fail: Callable[[MakeError], None]
-    """fails all open work for good, because its results will never arrive"""
+    """fails all open work, whose results will never arrive"""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class ClientLink:
         self._put(partial(self._work.release, object_id))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report to the scheduler that the process only waits, see `task_context.WaitReporter`."""
+        """Report to the scheduler that the process only waits. See `task_context.WaitReporter`."""
         if self.is_nested:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 
@@ -177,7 +177,7 @@ class ClientLink:
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:
-        """Request the scheduler to shut down, and return a future of its answer."""
+        """Request the scheduler to shut down. Return a future that ends with the scheduler's answer."""
         self.check_open()
         reply: Answer[None] = Answer(lambda: None)
         self._put(Request(partial(self._work.shut_down, reply), reply))

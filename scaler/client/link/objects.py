@@ -23,8 +23,8 @@ from scaler.wire.session.too_large import crash_advice
 
 
 def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
-    """Return `instruction` in the form in which it is sent: with the location of the bytes, if they are in shared
-    memory.
+    """Return `instruction` in the form in which it is sent: with a location in place of the bytes, if these are in
+    shared memory.
     """
     frames = instruction.frames
     if type(frames) is not SharedFrames:
@@ -42,7 +42,7 @@ def size_at_scheduler(entry: Entry) -> int:
 def object_of_call(
     object_id: ObjectId, entries: Iterable[Entry], graphs: Iterable[GraphEntry]
 ) -> ObjectInstruction | None:
-    """Return the object `object_id` that was made for one of these tasks or graphs, or None."""
+    """Return the object `object_id` if it was made for one of these tasks or graphs, else None."""
     objects = chain.from_iterable(chain((entry[3] for entry in entries), (graph.objects for graph in graphs)))
     return next((instruction for instruction in objects if instruction.object_id == object_id), None)
 

@@ -1,7 +1,7 @@
 """OpenWork: the open tasks and stored objects of a client; no socket, no thread, no clock.
 
-Used by the link's thread only, which takes `out` and sends it. OpenWork keeps everything that a lost connection may
-lose, and resends it on the next one. Each table drops an entry when its answer arrives.
+Used by the link's thread only, which sends the items in `out`. OpenWork keeps everything that a lost connection may
+lose, and resends it on the next connection. Each table drops an entry when the answer arrives.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class OpenWork:
         """Send a graph.
 
         Args:
-            graph: the graph; its inputs have ended, or are results of tasks that were sent.
+            graph: the graph. Its inputs have ended, or are results of tasks that were sent.
             inputs: the inputs of the graph as message items.
         """
         self.out.extend(map(as_sent, graph.objects))

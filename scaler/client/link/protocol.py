@@ -3,9 +3,9 @@
     Link --open work, the time--> ClientProtocol --hello, items, heartbeats--> scheduler
     OpenWork <------answers------ ClientProtocol <---------replies------------ scheduler
 
-Driven by the link, by one thread at a time; it has no threads or locks, and it never blocks. Its `ConversationState`,
-the same as for agents (`scaler/peer`), chooses its actions. On a new connection the session resumes. If that is
-impossible, all open work is sent again, because any of it may have been lost.
+Driven by the link, by one thread at a time. The protocol has no threads or locks, and never blocks. A
+`ConversationState`, the same as for agents (`scaler/peer`), chooses the actions. On a new connection the session
+resumes. If the session cannot resume, all open work is sent again, because any part of it may have been lost.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class ClientProtocol:
                 self._drop(unwritable)
 
     def _drop(self, unwritable: Sequence[Unwritable]) -> None:
-        """Fail the calls of items that cannot be encoded, and send the items that this queues, such as cancels."""
+        """Fail the calls of items that cannot be encoded, and send the items that these failures have queued."""
         for item, error in unwritable:
             if type(item) is OutputRequest:
                 self._outputs.drop(item.number, partial(not_sent, error))

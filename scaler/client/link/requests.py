@@ -71,12 +71,12 @@ class Answer(Future[T]):
         self._read = read
 
     def take(self, *answer: Any) -> None:
-        """Set the answer as the result, unless the caller has cancelled the future."""
+        """Set the answer as the result, unless the future has ended already."""
         if not self.done():
             self.set_result(self._read(*answer))
 
     def fail(self, make_error: MakeError) -> None:
-        """Set an exception, unless the caller has cancelled the future."""
+        """Set an exception, unless the future has ended already."""
         if not self.done():
             self.set_exception(make_error())
 
@@ -209,14 +209,14 @@ class Requests(Generic[Row, Reply_contra]):
         Args:
             receiver: receives the answers.
             make_item: returns the message item, given the number of the request.
-            rows: the list to which rows are added; by default a new one.
+            rows: the list to which received rows are added; by default a new list.
         """
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
         self._send(self.open[number][0])
 
     def withdraw(self, receiver: AnswerReceiver[Row, Reply_contra]) -> list[int]:
-        """Remove the requests of a receiver. Return their numbers."""
+        """Remove the requests of a receiver. Return the numbers of these requests."""
         numbers = [number for number, known in self.open.items() if known[1] is receiver]
         for number in numbers:
             del self.open[number]
@@ -235,7 +235,7 @@ class Requests(Generic[Row, Reply_contra]):
                     self.open[response.number] = (item, receiver, [])
 
     def drop(self, number: int, make_error: MakeError) -> None:
-        """Fail one request, if it is open."""
+        """Fail the request with this number, if it is open."""
         if number in self.open:
             self.open.pop(number)[1].fail(make_error)
 

@@ -3,10 +3,11 @@
     user's threads --queue, one wake-up--> link thread --ClientProtocol--> scheduler
     futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
-Any thread of the client, futures, maps and references may append to its queue; it passes answers to futures and maps.
-One thread at a time touches the protocol: its own, or, while that sleeps and little is open, a thread that submits.
+Any thread of the client, futures, maps and references may append to the queue. The link thread passes answers to
+futures and maps. One thread at a time uses the protocol: the link thread, or, while that thread sleeps and little is
+open, a thread that submits.
 
-It runs no user code, blocks only on its own descriptors, and ends every future.
+The link thread runs no user code, blocks only on its own descriptors, and ends every future.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from scaler.peer.times import Patience
 T = TypeVar("T")
 
 FEW_TASKS = 3
-"""The most open tasks with which the thread that submits a further task also sends that task."""
+"""With at most this many open tasks, a thread that submits a task also sends the task itself."""
 
 _NO_TASK = TaskId(NO_ID)
 
@@ -76,7 +77,7 @@ class LinkThread(ClientLink):
         self._housekeeping_at = math.inf
         """when the housekeeping after a single result is due; infinite if none is due"""
         self._was_interrupted = False
-        """whether a direct submit was interrupted, so that it is unknown which items were sent"""
+        """whether a direct submit was interrupted; it is unknown then which items were sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
@@ -107,10 +108,11 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Submit the tasks of a map. Inside a task, they are cancelled when that task ends.
+        """Submit the tasks of a map. If this client is in a task, the submitted tasks are cancelled when that task
+        ends.
 
         Args:
-            take: returns the tasks; called by the thread that sends them.
+            take: returns the tasks; called by the thread that sends the tasks.
             sink: the sink of all these tasks.
         """
         self.check_open()
@@ -138,10 +140,10 @@ class LinkThread(ClientLink):
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:
         """Add work and send it in the calling thread, if the link's thread sleeps and few tasks are open. Return
-        whether it was sent.
+        whether the work was sent.
 
-        This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
-        which items were sent, so the connection is replaced and all open work is sent again.
+        A direct send saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is
+        unknown which items were sent, so the connection is replaced and all open work is sent again.
         """
         if not (self._inbox.is_asleep and self._protocol.is_accepted) or self._work.is_waiting(FEW_TASKS):
             return False
@@ -156,7 +158,7 @@ class LinkThread(ClientLink):
         return True
 
     def check_process(self) -> None:
-        """Raise `DisconnectedError` in a forked process, which has no thread that would end its futures."""
+        """Raise `DisconnectedError` in a forked process, where no thread would end the futures of this client."""
         if self._is_forked:
             raise self._disconnected()
 
@@ -214,7 +216,7 @@ class LinkThread(ClientLink):
             self.end_warnings.log_warnings()
 
     def fail(self, make_error: MakeError) -> None:
-        """Fail all open work for good, because its results will never arrive."""
+        """Fail all open work, whose results will never arrive, and end the link."""
         self.closed_because = self.closed_because or str(make_error())
         self._ending = self._ending or make_error
         self._inbox.rouse()

@@ -37,8 +37,8 @@ _COMMAND = re.compile(
 def advised(sentence: str, address: str) -> str:
     """Adapt the advice in a scheduler's sentence to this client.
 
-    The address of the scheduler, as the client knows it, is put into commands. If the client started the cluster,
-    arguments of `Client` replace the commands.
+    Commands get the address at which the client reaches the scheduler. If the client started the cluster, arguments of
+    `Client` replace the commands.
     """
     if address in starters.own_clusters:
         return _COMMAND.sub(_as_arguments, sentence)
@@ -221,7 +221,7 @@ LOOK_SECONDS = 1.0
 
 
 class TaskWatch:
-    """Watches the oldest open task of a client, and logs a warning if it cannot run.
+    """Watches the oldest open task of a client, and logs a warning if that task cannot run.
 
     Args:
         work: the open work.
@@ -249,7 +249,9 @@ class TaskWatch:
         return max(self.look_at, self.due_at)
 
     def look(self, now: float) -> None:
-        """Check whether the oldest task is still the same. Request the reason why it waits, if that is due."""
+        """Check whether the oldest open task is still the same. If that is so for long enough, request the reason why
+        it waits.
+        """
         self.look_at = now + LOOK_SECONDS
         oldest = self._work.oldest()
         if oldest is None or oldest != self._oldest:

@@ -1,7 +1,7 @@
 """Window: which open tasks of a client were sent to the scheduler, and which wait in this process until sent ones end.
 
-Used by the open work only. The scheduler bounds its own memory: its reply to a hello says how much it accepts from one
-client. Further tasks wait here, in their order.
+Used by the open work only. The scheduler bounds its own memory: its reply to a hello says how many tasks and bytes it
+accepts from one client. Further tasks wait in order.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Window:
 
         Args:
             tasks: the most open tasks; 0: no limit.
-            n_bytes: the most bytes of their arguments; 0: no limit.
+            n_bytes: the most bytes of arguments of open tasks; 0: no limit.
         """
         self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
     def weigh(self, task_id: TaskId, rows: int) -> None:
-        """Set the number of rows of a range, before `enter` is called for it."""
+        """Set the number of rows of a range. Must precede the call of `enter` for the range."""
         self._rows[task_id] = rows
 
     def split(self, task_id: TaskId, rows: Sequence[TaskId]) -> None:

@@ -45,7 +45,7 @@ class ProgressSummary:
 
     @property
     def notes(self) -> list[str]:
-        """The number of failed tasks and the concern, as texts; without those that are 0 or empty."""
+        """The number of failed tasks as a text, if any has failed, and the concern, if there is one."""
         failed = [f"{self.failed:,} failed"] if self.failed else []
         return [*failed, self.concern] if self.concern else failed
 
@@ -76,7 +76,7 @@ def clock(seconds: float) -> str:
 
 
 class Display(Protocol):
-    """Shows summaries of the progress, each in place of the previous one or after it."""
+    """Shows summaries of the progress one after the other."""
 
     pause_seconds: float
     """the shortest time between two summaries"""

@@ -1,7 +1,7 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost.
 
-The first use of a public name imports its module, because schedulers and workers need few of them. The modules beside
-this file are used by many packages: ids, errors, addresses.
+The first use of a public name imports the module that defines it, because schedulers and workers need few of the names.
+The modules beside this file are used by many packages: ids, errors, addresses.
 """
 
 from scaler.process.standard_streams import open_standard_streams as _open_standard_streams

@@ -14,13 +14,13 @@ from scaler.texts import NAME_CHARACTERS, printable, shown
 
 AMOUNT_MOST = 2**63 - 1
 GPU = "gpu"
-"""The capability whose units are numbered; tasks get the numbers."""
+"""The capability whose units are numbered: a task receives the numbers of the GPUs that it may use."""
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """The environment variable that names the GPUs a program may use; read by CUDA."""
 MEMORY = "memory"
 """The capability that tasks request with the option `memory`, in bytes."""
 CALL = "call:"
-"""A node that serves the function `area` by name has the capability `call:area`."""
+"""The prefix of the capability of a node that serves a function by name: `call:area` for the function `area`."""
 CAPABILITIES_MOST = 64
 """The maximum number of capabilities that a node has, or that a task requests."""
 
@@ -29,7 +29,7 @@ def check_name(name: object) -> str:
     """Return the name of a capability.
 
     Raises:
-        ConfigError: if it is not valid.
+        ConfigError: if the name is not valid.
     """
     if not _is_name(name, NAME_CHARACTERS):
         raise ConfigError(
@@ -84,7 +84,7 @@ def amount_of(name: str, amount: object, least: int) -> int:
 
 
 def amount_text(amount: int, thousands: str = "") -> str:
-    """Return an amount as text: with a unit if it is a multiple of 2**20, else with `thousands` as separator."""
+    """Return an amount as text: with a unit for a multiple of 2**20, else with `thousands` as separator."""
     return size_text(amount) if amount and amount % 2**20 == 0 else f"{amount:,}".replace(",", thousands)
 
 
@@ -107,8 +107,8 @@ def read_amounts(texts: Iterable[str]) -> dict[str, int]:
 
 
 def visible_gpus(value: str) -> tuple[str, ...]:
-    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names, each once. Like CUDA, stop at the first name that is
-    neither a number nor an id, such as `-1` or `NoDevFiles`.
+    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names, without duplicates. Like CUDA, stop at the first name
+    that is neither a number nor an id, such as `-1` or `NoDevFiles`.
     """
     names = [name.strip() for name in value.split(",")]
     return tuple(dict.fromkeys(takewhile(lambda name: name.isdecimal() or name.startswith(("GPU-", "MIG-")), names)))

@@ -22,7 +22,7 @@ from scaler.texts import shown
 WORKERS_MOST = 65_535
 """the maximum number of workers of one cluster"""
 SECONDS_MOST = 9_000_000_000
-"""the longest wait of a thread that Python accepts"""
+"""the longest time, in seconds, for which Python lets a thread wait"""
 _UID_MOST = 2**32 - 2
 _NUMBER_MOST = int(sys.float_info.max)
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
@@ -31,7 +31,7 @@ _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems reserve a f
 BYTES = "bytes"
 """The unit of settings that are sizes."""
 WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
-"""The description of sizes with a unit, for errors."""
+"""The description of a size with a unit, for error messages."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))? ?(?:([KMGT])(?:i?B)?|B?)", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -179,7 +179,7 @@ def check_timeout(timeout: Any) -> float | None:
     """Return a time-out in seconds, or None.
 
     Raises:
-        ConfigError: if it is neither None nor a number of seconds that a thread can wait.
+        ConfigError: if the time-out is neither None nor a number of seconds that a thread can wait.
     """
     return None if timeout is None else check_number("timeout", timeout, 0, SECONDS_MOST)
 
@@ -211,17 +211,18 @@ def entry(
     """Return the metadata of a field: the row of one setting.
 
     Args:
-        text: its description, without a full stop: for `-h`, the docstrings and the page of all settings.
-        flags: the options of the command that set it; "address" is a positional argument.
+        text: the description of the setting, without a full stop: for `-h`, the docstrings and the page of all
+            settings.
+        flags: the command-line options that set the value; "address" is a positional argument.
         unit: the unit of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
         least: the smallest valid number.
         most: the largest valid number.
         choices: the valid values, in lower or upper case.
-        check: raises `ConfigError` for an invalid value; for a list, it is called with each item and returns the item
-            to store.
-        metavar: represents the value in `-h`.
-        default: a description of the default, if that is not a constant.
-        in_file: whether a file found in the working directory may set it.
+        check: a function that raises `ConfigError` for an invalid value. For a list, it is called with each item and
+            returns the item to store.
+        metavar: the placeholder for the value in `-h`.
+        default: a description of the default, if the default is not a constant.
+        in_file: whether a file found in the working directory may set the value.
     """
     return locals()
 
@@ -240,7 +241,7 @@ class Setting:
         """`bool`, `int`, `float`, `str`, or `tuple[..., ...]` for a list"""
         self.may_be_none: bool = str(field.type) != self.kind
         self.default: Any = field.default
-        """`dataclasses.MISSING` if a value must be given"""
+        """the default value; `dataclasses.MISSING` if a value must be given"""
         self.text: str = field.metadata["text"]
         self.flags: tuple[str, ...] = field.metadata["flags"]
         self.unit: str = field.metadata["unit"]
@@ -250,12 +251,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable that sets the value."""
         return f"SCALER_{self.name.upper()}"
 
     @property
     def default_text(self) -> str:
-        """The default for readers, with its unit; empty if there is none."""
+        """The default as text for people, with its unit; empty if the setting has no default."""
         if self._about["default"] or self.default in (None, dataclasses.MISSING):
             return str(self._about["default"])
         if self.unit == BYTES:

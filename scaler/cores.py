@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 THREADS_OF_ALL = "OMP_NUM_THREADS"
-"""The variable that all libraries obey, also those with a variable of their own. A user who sets it limits all."""
+"""The variable that limits the threads of all libraries, including libraries that also have a variable of their own."""
 THREAD_VARIABLES = (
     *(THREADS_OF_ALL, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
     *("NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
@@ -58,7 +58,8 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
     """Yield `quota(folder)` for the group and each group above it, up to the mount.
 
-    Groups for which `quota` raises `OSError` or `ValueError` have no quota. In a container, upper groups may be hidden.
+    Groups for which `quota` raises `OSError` or `ValueError` are skipped: they have no quota. In a container, upper
+    groups may be hidden.
     """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):

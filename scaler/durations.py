@@ -29,7 +29,7 @@ class Durations:
 
     Args:
         unknown_us: the estimate for an unknown function.
-        most: the number of functions that are remembered, those of the latest tasks.
+        most: the maximum number of functions; the functions of the latest tasks are kept.
     """
 
     def __init__(self, unknown_us: float, most: int) -> None:
@@ -42,7 +42,7 @@ class Durations:
         return len(self._means_us)
 
     def learn(self, function_id: ObjectId, total_us: float, count: int) -> None:
-        """Add the durations of `count` tasks of a function, at least one, which took `total_us` together."""
+        """Add the durations of `count` tasks of a function, at least one task. `total_us`: the sum of the durations."""
         means_us = self._means_us
         means_us[function_id] = moving_mean(means_us.get(function_id), total_us, count)
         means_us.move_to_end(function_id)

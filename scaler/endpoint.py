@@ -32,7 +32,8 @@ def in_process_address(name: str) -> str:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address, parsed when it is given. `scaler.config.check_address` checks its parts. It never holds a secret.
+    """An address, parsed when the object is created. `scaler.config.check_address` checks the parts. An endpoint never
+    holds a secret.
 
     Attributes:
         address: the address as it was given.
@@ -57,12 +58,14 @@ class Endpoint:
 
     @property
     def encoded(self) -> bytes:
-        """The address for ZeroMQ. The path of a file need not be UTF-8, and is not text where the locale is `POSIX`."""
+        """The address as bytes for ZeroMQ. The path of a file need not be UTF-8, and is not text where the locale is
+        `POSIX`.
+        """
         return self.address.encode("utf-8", "surrogateescape")
 
     @property
     def is_in_machine(self) -> bool:
-        """Whether both ends are certainly on one machine. A loopback port may be the end of a tunnel."""
+        """Whether both ends of a connection are certainly on one machine: a loopback port may be the end of a tunnel."""
         return self.scheme in (IPC, INPROC)
 
     @classmethod
@@ -84,13 +87,13 @@ class Endpoint:
 
     @property
     def file(self) -> Path | None:
-        """The path of the socket; None if the address has none."""
+        """The path of the socket file; None if the address has no file."""
         return Path(self.place) if self.scheme == IPC and self.address != ANYWHERE else None
 
     @property
     def monitor(self) -> Endpoint | None:
-        """The address at which viewers expect the monitor stream of a scheduler that listens here; None if they cannot
-        know it.
+        """The address at which viewers expect the monitor stream of a scheduler that listens here; None if viewers
+        cannot derive it.
 
         For tcp it is the path that the commands of Scaler 1.x use.
         """
@@ -103,7 +106,7 @@ class Endpoint:
 
     @property
     def is_in_process(self) -> bool:
-        """Whether both ends are threads of one process."""
+        """Whether both ends of a connection are threads of one process."""
         return self.scheme == INPROC
 
     @property
@@ -122,7 +125,7 @@ class Endpoint:
 
     @property
     def is_near(self) -> bool:
-        """Whether both ends are processes of one host, so that they can share memory."""
+        """Whether both ends of a connection are processes of one host, so that they can share memory."""
         return self.scheme == IPC or self._is_loopback
 
     @property
@@ -130,7 +133,7 @@ class Endpoint:
         return self.scheme == TCP and (self.host in ("localhost", "[::1]") or self.host.startswith("127."))
 
     def with_key(self, key_file: str | None) -> Endpoint:
-        """Return the same address with a key file; None: unchanged."""
+        """Return the same address with this key file; if `key_file` is None, return the address unchanged."""
         return dataclasses.replace(self, key_file=key_file) if key_file else self
 
     def trusting(self, uids: tuple[int, ...]) -> Endpoint:
@@ -138,7 +141,9 @@ class Endpoint:
         return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:
-        """Return who can connect besides the user who listens there; empty if no one can."""
+        """Return a phrase for the peers that can connect besides the user who listens there; empty if only that user
+        can.
+        """
         if self.scheme != TCP:
             return ""
         return "every user of this machine" if self._is_loopback else "every machine that reaches it"

@@ -21,57 +21,58 @@ class ScalerError(Exception):
 class ProcessorDiedError(ScalerError):
     """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows.
 
-    The message shows how it ended. SIGKILL usually means that the host ran out of memory: use fewer workers or smaller
-    tasks. SIGSEGV is a crash of compiled code: the standard error of its cluster has the Python traceback.
+    The message shows how the process ended. SIGKILL usually means that the host ran out of memory: use fewer workers or
+    smaller tasks. SIGSEGV is a crash of compiled code: the standard error of the process's cluster has the Python
+    traceback.
     """
 
 
 class WorkerDiedError(ScalerError):
     """The worker that ran the task was lost as often as the crash limit allows.
 
-    Its host died, or its connection was down for too long. Or the local cluster of this program ended too often to be
-    restarted, or cannot start with its settings: then the message names the setting and the error. Look at the log of
-    the named cluster, and submit the task again.
+    The worker's host died, or its connection was down for too long. Or the local cluster of this program ended too
+    often to be restarted, or cannot start with its settings: then the message names the setting and the error. Look at
+    the log of the named cluster, and submit the task again.
     """
 
 
 class NoWorkerError(ScalerError):
     """The task was refused, or no connected worker could take it for as long as its `no_worker_timeout`.
 
-    It is refused when no worker has a free place and `max_number_of_tasks_waiting` tasks wait already. Submit it again
-    later, add workers, or raise that setting of the scheduler. If the task needs capabilities that no connected worker
-    has, start a cluster that has them; the message names the missing ones.
+    The scheduler refuses a task if no worker has a free place and `max_number_of_tasks_waiting` tasks wait already.
+    Submit the task again later, add workers, or raise that setting of the scheduler. If the task needs capabilities
+    that no connected worker has, start a cluster that has them; the message names the missing ones.
     """
 
 
 class TaskNotFoundError(ScalerError):
     """The scheduler or the worker does not know the task.
 
-    The task was deleted while a message about it was on its way. Submit it again.
+    The task was deleted while a message about it was on its way. Submit the task again.
     """
 
 
 class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
     """An object that the task needs, or a large result, is no longer stored.
 
-    Its client left, was silent for too long, or cleared its objects. Send the object again with `Client.send_object`.
-    For a large result: submit the task again.
+    The client that sent the object left, was silent for too long, or cleared its objects. Send the object again with
+    `Client.send_object`. For a large result: submit the task again.
     """
 
 
 class ObjectTooLargeError(ScalerError):
-    """A value is too large for a process that must hold it. It is not sent, or not resent.
+    """A value is too large for a process that must hold it. The value is not sent, or not resent.
 
-    The message names the value, its size, the process that is short of memory and its limit, and what to do: give that
-    process more memory, or send less. A value that the workers read from a file or share in memory need not be sent
-    (docs/howto/objects.md).
+    The message names the value, its size, the process that is short of memory and the limit of that process. It also
+    says what to do: give that process more memory, or send less. A value that the workers read from a file or share in
+    memory need not be sent (docs/howto/objects.md).
 
     Attributes:
-        value (str): what the value is.
-        size (int): its size in bytes.
-        host (str): the process that cannot take it.
-        budget (int | None): the most bytes that one value may have in that process; None if that is not known.
-        cure (str): what to do.
+        value (str): a description of the value.
+        size (int): the size of the value, in bytes.
+        host (str): the process that cannot hold the value.
+        budget (int | None): the maximum size of one value in that process, in bytes; None if unknown.
+        cure (str): advice on what to do.
     """
 
     def __init__(self, value: str, size: int, host: str, budget: int | None, cure: str) -> None:
@@ -98,9 +99,12 @@ class DisconnectedError(ScalerError):
 class AuthenticationError(DisconnectedError):
     """The scheduler refuses this client, or is not the scheduler that the client expects.
 
-    The message shows the reason and what to do. Possible reasons: this program finds no key for the scheduler; the
-    scheduler has another key than the one in the file; the key is not on the scheduler's list, or is revoked or
-    expired; or another user listens at its ipc address (docs/howto/keys.md).
+    The message shows the reason and what to do. Possible reasons:
+
+    - this program finds no key for the scheduler;
+    - the scheduler has another key than the one in the file;
+    - the key is not on the scheduler's list, or is revoked or expired;
+    - another user listens at the ipc address (docs/howto/keys.md).
     """
 
 
@@ -160,11 +164,11 @@ class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public con
 
 
 class JobError(ScalerError):
-    """A job cannot be created, found or kept; the message shows why.
+    """A job cannot be created, found or kept; the message shows why. Possible reasons:
 
-    There is no job of this name, or it has expired. The scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or
-    its disk or its limit is full. Or another program has the job open, so that it can only be read
-    (docs/howto/long-jobs.md).
+    - no job has this name, or the job has expired;
+    - the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or its disk or its limit is full;
+    - another program has the job open, so that the job can only be read (docs/howto/long-jobs.md).
     """
 
 
@@ -177,7 +181,7 @@ class JobConflictError(JobError):
 
 
 class RerunError(ScalerError):
-    """A call cannot run again here; the message shows why. `rerun()` raises it before it calls the function.
+    """A call cannot run again here; the message shows why. `rerun()` raises this error before it calls the function.
 
     The task has not failed, or has the option `at_most_once` and needs `rerun(again=True)`. Or a part of its call is
     lost: the message names the part (docs/howto/debugging.md).
@@ -185,9 +189,10 @@ class RerunError(ScalerError):
 
 
 class TooManyFailuresError(ScalerError):
-    """More rows of a map or a job have failed than `max_failures` allows, so it was stopped.
+    """More rows of a map or a job have failed than `max_failures` allows, so the map or job was stopped.
 
-    Its `__cause__` is the first failure. `Job.failures` returns the failed rows, and `Job.retry` runs them again.
+    The `__cause__` of this error is the first failure. `Job.failures` returns the failed rows, and `Job.retry` runs
+    them again.
     """
 
 
@@ -196,10 +201,10 @@ class ProtocolError(ScalerError):
 
 
 class TaskInterrupt(BaseException):
-    """Raised inside a cancelled task, at any point of its code. Its `finally` and `with` blocks run, then the task
-    ends.
+    """Raised inside a cancelled task, at any point of its code. The `finally` and `with` blocks of the task run, then
+    the task ends.
 
-    It is a `BaseException` so that `except Exception` in a task does not catch it.
+    This class is a `BaseException` so that `except Exception` in a task does not catch it.
     """
 
 

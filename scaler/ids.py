@@ -17,17 +17,17 @@ from weakref import WeakSet
 
 TaskId = NewType("TaskId", bytes)
 ObjectId = NewType("ObjectId", bytes)
-"""An object that is stored: an argument, a function, a large result."""
+"""The id of a stored object: an argument, a function, a large result."""
 GraphId = NewType("GraphId", bytes)
 ClientId = NewType("ClientId", bytes)
 AgentId = NewType("AgentId", bytes)
-"""A cluster process."""
+"""The id of a cluster process."""
 SchedulerId = NewType("SchedulerId", bytes)
-"""One run of a scheduler; the next one at the same address has another id."""
+"""The id of one run of a scheduler; the next scheduler at the same address has another id."""
 Connection = NewType("Connection", bytes)
 """The name that a socket gives to a peer, for the life of one connection."""
 NO_CONNECTION = Connection(b"")
-"""The connection of a session whose peer is disconnected: messages to it are dropped."""
+"""The connection of a session whose peer is disconnected: messages to this connection are dropped."""
 
 Account: TypeAlias = tuple[int, int]
 """The account of a task in messages: the number of a client, and the tag of its owner."""
@@ -37,7 +37,9 @@ NO_ACCOUNT: Account = (0, 0)
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
 PREFIX_BYTES = 8
-"""The length of the random prefix that the ids of all tasks of a map, a job or a graph share; an index follows it."""
+"""The length of the random prefix that the ids of all tasks of a map, a job or a graph share. The index of the task
+follows the prefix.
+"""
 _MADE_AT_ONCE = 256
 
 
@@ -99,7 +101,9 @@ def is_public_id(text: str) -> bool:
 
 
 ATTEMPTS = 1 << 32
-"""Attempts are sent as 32 bits and wrap around to 0: hours pass before a number is used twice."""
+"""The number of different attempt numbers: they have 32 bits and wrap around to 0. Hours pass before a number is used
+twice.
+"""
 
 
 def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
@@ -108,8 +112,8 @@ def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
     A client that was disconnected for too long submits the same task again while an agent still ends the old run. So
     numbers must be unique in the scheduler, not only within a task.
 
-    Each scheduler starts at a random number, so it does not take a run of the previous scheduler at the address for its
-    own.
+    Each scheduler starts at a random number. So it does not mistake a run of the previous scheduler at the same address
+    for one of its own runs.
     """
     return map((ATTEMPTS - 1).__and__, count(int.from_bytes(scheduler_id[:4], "big"))).__next__
 

@@ -1,8 +1,8 @@
-"""Interruptions: tells apart exceptions that a value's code raises and exceptions meant for the whole thread.
+"""Interruptions: tells exceptions that a value's code raises from exceptions meant for the whole thread.
 
-Values run code while they are written and read, which may raise anything, also `SystemExit`. Such an exception is the
-failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are no failure of the
-value. They may occur at any moment, and are raised again.
+Values run code while they are written and read, and that code may raise any exception, also `SystemExit`. Such an
+exception is the failure of the value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are no
+failure of the value. They may occur at any moment, and are raised again.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 A message is a small class with slots and nothing but data. Commands are imperative (`AssignTasks`), facts are in the
 past tense (`TaskFinished`). A message is not changed after it was sent. The type checker enforces that, the interpreter
-does not: a frozen dataclass costs three times as much to build, and one is built for every step of every task.
+does not: a frozen dataclass takes three times as long to build, and every step of every task builds a message.
 
-Each process creates some two hundred of these classes when it starts. A dataclass compiles three methods for each of
-them, an eighth of the processor time in which a scheduler starts. `message` compiles only the constructor, and only
+Each process creates some two hundred of these classes when it starts. A dataclass would compile three methods for each
+class: an eighth of the processor time in which a scheduler starts. `message` compiles only the constructor, and only
 with the first message of the class.
 """
 
@@ -44,7 +44,9 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return a constructor that replaces itself with the real one at the first message: most processes use few."""
+    """Return a constructor that replaces itself with the real one at the first message, because most processes use few
+    message classes.
+    """
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

@@ -1,7 +1,7 @@
-"""PriorityRows: rows of waiting items, one for each priority, the highest first.
+"""PriorityRows: rows of waiting items, one row for each priority, the highest first.
 
 Used by the policies of the scheduler and by the queues of workers. Nearly always there is one priority and one row,
-which one dictionary look-up finds. A row is anything that can be empty: a list, a deque, a level of a policy.
+which one dictionary look-up finds. A row is any collection that can be empty: a list, a deque, a level of a policy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PriorityRows(dict[int, Row]):
         super().__init__({0: new_row()})
         self._new_row = new_row
         self.priorities = [0]
-        """in ascending order; `first` drops empty rows from the end, but keeps one row"""
+        """the priorities of all rows, in ascending order; `first` drops empty rows from the end, but keeps one row"""
 
     def __missing__(self, priority: int) -> Row:
         insort(self.priorities, priority)

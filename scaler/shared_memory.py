@@ -29,32 +29,36 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 INLINE_FRAMES_BYTES = 64 * 1024
-"""Frames of more bytes are passed between the processes of a node in a block, not through a stream."""
+"""The maximum size of frames that travel between the processes of a node in a stream; larger frames are passed in a
+block.
+"""
 SHARE_LEAST_BYTES = 1 << 20
-"""Smaller values are sent, because sharing them takes as long."""
+"""The minimum size of a value that is shared. Smaller values are sent, because sharing them takes as long."""
 SLAB_BYTES = 64 << 20
-"""The size of a slab, which values of up to an eighth of it share. Only written pages take memory."""
+"""The size of a slab, which holds values of up to an eighth of this size. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
-"""The maximum number of slabs and large blocks of a client, and of the ones that it maps from other processes. Each
-takes two descriptors.
+"""The maximum number of slabs and large blocks that a client creates, and also of blocks that it maps from other
+processes. Each takes two descriptors.
 """
 NEW_MEMORY_BYTES = 32 << 20
-"""From this size on, `malloc` of glibc takes new memory from the system for each value."""
+"""The minimum size of a value for which `malloc` of glibc takes new memory from the system."""
 REMEMBERED_BLOCKS_MOST = 64
 """The maximum number of blocks that stay open for frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
-"""The environment variable that turns sharing with other processes off if it is 0."""
+"""The environment variable whose value 0 turns sharing with other processes off."""
 
 _HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
 _WRITE_MOST = 0x7FFFF000  # the most that Linux reads or writes in one call
 _POPULATE_READ, _POPULATE_WRITE = 22, 23  # since Linux 5.14; older ones refuse it, and provide pages one by one
 _LOCATION = struct.Struct("<16sIIQQQ")
-"""machine, process, descriptor, device, inode and offset; the sizes of the frames follow, eight bytes each"""
+"""the layout of a location: machine, process, descriptor, device, inode and offset; the sizes of the frames follow,
+eight bytes each
+"""
 
 
 def size_at(location: bytes) -> int:
-    """Return how many bytes are at a location, as the location itself claims; 0 if it is malformed."""
+    """Return the number of bytes at a location, as the location itself claims; 0 if the location is malformed."""
     sizes, rest = divmod(len(location) - _LOCATION.size, 8)
     return 0 if sizes < 0 or rest else sum(struct.unpack_from(f"<{sizes}Q", location, _LOCATION.size))
 
@@ -65,7 +69,7 @@ def nbytes(frame: Any) -> int:
 
 
 def new_memory(size: int) -> int:
-    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it.
+    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows this memory.
 
     The memory is sealed, so that it cannot shrink: a process is killed if it reads a mapping whose memory is gone.
     """
@@ -85,7 +89,9 @@ def new_memory(size: int) -> int:
 
 
 def _may_be_cut_short(descriptor: int) -> bool:
-    """Return whether another process could still shrink this memory. Check this before its size."""
+    """Return whether another process could still shrink this memory. Call this function before reading the size of the
+    memory.
+    """
     try:
         return _HAS_SEALS and not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
     except OSError:  # not memory of `memfd_create`
@@ -107,9 +113,9 @@ class Memory:
     """A descriptor of memory, open as long as this object lives.
 
     Attributes:
-        descriptor: closed by this object.
-        filled: how many bytes of it are taken. An offset is used only once: a location leads to its own value, or to
-            nothing.
+        descriptor: the descriptor, which this object closes.
+        filled: the number of bytes that are taken. An offset is used only once: a location leads to its own value, or
+            to nothing.
     """
 
     __slots__ = ("__weakref__", "_view", "descriptor", "filled")
@@ -120,7 +126,7 @@ class Memory:
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
-        """Return all of this memory, read-only. It must be sealed."""
+        """Return all of this memory, read-only. The memory must be sealed."""
         if self._view is None:
             self._view = memoryview(mmap.mmap(self.descriptor, 0, mmap.MAP_SHARED, mmap.PROT_READ))
         return self._view
@@ -130,7 +136,9 @@ class Memory:
 
 
 class SharedBlock:
-    """Frames in memory that several processes can map. The memory lives as long as a block in it or a mapping of it."""
+    """Frames in memory that several processes can map. The memory lives as long as a block in the memory or a mapping
+    of it.
+    """
 
     __slots__ = ("__weakref__", "memory", "offset", "sizes")
 
@@ -160,7 +168,7 @@ class SharedBlock:
         """Open the block of another process.
 
         Raises:
-            OSError: if it does not exist, or this process may not open it.
+            OSError: if the block does not exist, or this process may not open it.
         """
         if len(location) < _LOCATION.size or (len(location) - _LOCATION.size) % 8:
             raise OSError("the location of the block is malformed")
@@ -183,12 +191,12 @@ class SharedBlock:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that the block takes in its memory: its frames and the gaps between them."""
+        """The number of bytes that the block takes in its memory: the frames and the gaps between them."""
         return _offsets(self.sizes)[-1]
 
     @property
     def end(self) -> int:
-        """The offset of its end in its memory."""
+        """The offset of the end of the block in its memory."""
         return self.offset + self.n_bytes
 
     def write(self, frames: Sequence[Any]) -> None:
@@ -205,9 +213,9 @@ class SharedBlock:
         return [_read_at(self.memory.descriptor, start, size) for start, size in zip(starts, self.sizes, strict=False)]
 
     def read_bytes(self, head: bytes) -> list[bytes] | None:
-        """Return copies of the frames if there are two and the first one is `head`; else None.
+        """Return copies of the frames if there are two frames and the first one is `head`; else None.
 
-        A value that becomes `bytes` is copied anyway, and a copy of pages that are mapped for it takes a third longer.
+        A value that becomes `bytes` is copied anyway, and copying from mapped pages takes a third longer.
         """
         if not head or len(self.sizes) != 2 or self.sizes[0] != len(head):
             return None
@@ -220,22 +228,26 @@ class SharedBlock:
         return [head, stream.getvalue()]  # the same bytes: `getvalue` copies only if there are other references
 
     def location(self) -> bytes:
-        """Return the location of this block for other processes; valid while it is open here."""
+        """Return the location of this block for other processes. The location is valid while the block is open in this
+        process.
+        """
         descriptor = self.memory.descriptor
         found = os.fstat(descriptor)
         place = _LOCATION.pack(machine_id(), os.getpid(), descriptor, found.st_dev, found.st_ino, self.offset)
         return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
 
     def view(self) -> list[memoryview]:
-        """Return the frames, read-only, of memory that this process has created: all blocks in it share one mapping."""
+        """Return the frames, read-only, of a block in memory that this process has created. All blocks in one memory
+        share one mapping.
+        """
         return self._cut(self.memory.view(), self.offset)
 
     def map(self, remember: bool = False) -> list[memoryview]:
         """Return the frames, read-only.
 
         Args:
-            remember: whether `block_of` finds this block by the frames. Its descriptor then stays open as long as they
-                live, unless too many are open.
+            remember: whether `block_of` finds this block by the frames. The descriptor of the block then stays open as
+                long as the frames live, unless too many are open.
 
         Raises:
             ValueError: if the block is smaller than its sizes claim, or may become so.
@@ -280,7 +292,7 @@ class Slabs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: tuple[int, weakref.ref[Memory]] | None = None
-        """the id of the process that fills the slab, and the slab, which only its blocks keep alive"""
+        """the id of the process that fills the slab, and the slab itself; only the blocks in the slab keep it alive"""
 
     def put(self, frames: Sequence[Any]) -> SharedBlock:
         """Copy `frames` into a new block.
@@ -304,7 +316,7 @@ class Slabs:
         return block
 
     def being_filled(self) -> Memory | None:
-        """Return the slab that this process fills; None if there is none."""
+        """Return the slab that this process fills; None if no slab is being filled."""
         return self._open[1]() if self._open is not None and self._open[0] == os.getpid() else None
 
     def _slab(self, n_bytes: int) -> Memory:
@@ -320,8 +332,8 @@ _private: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
 
 def block_of(frames: Sequence[Any]) -> SharedBlock | None:
-    """Return the remembered block from which these frames were mapped; None if there is none, or if it has other frames
-    too.
+    """Return the remembered block from which these frames were mapped; None if no such block is known, or if the block
+    has other frames too.
     """
     mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
     block = mapping.block if isinstance(mapping, _Mapping) else None
@@ -346,7 +358,7 @@ def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[A
 
 
 def writable(frame: Any) -> Any:
-    """Return a frame of a message as a writable buffer: a copy, unless this process has created it."""
+    """Return a frame of a message as a writable buffer: the frame itself if this process created it, else a copy."""
     is_own = type(frame) is memoryview and not frame.readonly and type(frame.obj) in (bytearray, mmap.mmap)
     return frame if is_own else bytearray(frame)
 
@@ -354,14 +366,15 @@ def writable(frame: Any) -> Any:
 def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames at a location as this process's own memory, to which it may write.
 
-    Pages are copied when they are written to. Small values, and those beyond `OPEN_MEMORIES_MOST`, are copied at once.
+    Pages are copied when they are written to. Small values are copied at once; so are all values while
+    `OPEN_MEMORIES_MOST` mappings are open.
 
     Args:
         bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
 
     Raises:
-        OSError: if they cannot be opened here.
-        MemoryError: if there is no memory for a copy.
+        OSError: if the frames cannot be opened here.
+        MemoryError: if the system has no memory for a copy.
     """
     block = SharedBlock.open(location)
     if (frames := block.read_bytes(bytes_head)) is not None:
@@ -389,9 +402,9 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`. If it is large and new, the system provides all its pages at once.
+    """Return `data`. If `data` is large and new, the system provides all its pages at once.
 
-    Page faults one by one would take longer than the copy. Data is new if there is no page for its middle yet.
+    Page faults one by one would take longer than the copy. Data is new if no page exists yet for its middle.
     """
     if len(data) >= NEW_MEMORY_BYTES and sys.platform == "linux":
         import ctypes  # noqa: PLC0415 - only large values need it

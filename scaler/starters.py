@@ -1,6 +1,6 @@
 """Starters: functions that start clusters, pages and recorders for a client, which does not import their modules.
 
-Set by the package before anything else is imported.
+The package sets these functions before anything else is imported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class LocalCluster(Protocol):
 
 
 class LocalPage(Protocol):
-    """A page that runs on this machine."""
+    """The web page of a scheduler, served on this machine."""
 
     url: str
 
@@ -29,25 +29,25 @@ class LocalPage(Protocol):
 
 
 class Recording(Protocol):
-    """A recording that has started."""
+    """A running recording of a scheduler's tasks. `stop` ends the recording and returns a text about it."""
 
     def stop(self) -> str: ...
 
 
 LocalSettings: TypeAlias = Mapping[str, Any]
-"""The settings of a local cluster that differ from its defaults, by name."""
+"""The settings of a local cluster that differ from the defaults, by name."""
 
 import_client: Callable[[], object] | None = None
-"""Imports the client for the tasks that use one; a worker itself needs none."""
+"""Imports the client for tasks that use a client; a worker itself needs none."""
 
 local_cluster: Callable[[LocalSettings, bool], LocalCluster] | None = None
-"""Starts the cluster of a client without an address. The flag decides whether its workers log what tasks write."""
+"""Starts the cluster of a client without an address. The second argument: whether workers log what tasks write."""
 
 thread_cluster: Callable[[LocalSettings], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""
 
 page: Callable[[Endpoint], LocalPage] | None = None
-"""Starts the page of a scheduler."""
+"""Starts the web page of a scheduler."""
 
 recorder: Callable[[Endpoint, str], Recording] | None = None
 """Starts a recording, given the address of a scheduler and the path of a file."""

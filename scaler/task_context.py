@@ -1,8 +1,8 @@
 """TaskContext: shows a client whether its process runs tasks, and for which scheduler.
 
-Set once by a processor, before its first task. Clients report here when a thread waits for other tasks, so that the
-task gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import this
-module, because neither imports the other.
+A processor sets the context once, before its first task. Clients report here when a thread waits for other tasks, so
+that the task gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import
+this module, because neither imports the other.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 _NO_WAIT = nullcontext()
 _making = threading.Lock()
-"""Held by a thread that creates the generator of a task: from Python 3.12 on, `cached_property` has no lock."""
+"""the lock for creating the generator of a task: from Python 3.12 on, `cached_property` has no lock"""
 
 REPORT_CHARACTERS = 200
-"""The text of a report is cut to this length."""
+"""The maximum length of the text of a report; longer texts are cut."""
 
 
 class WaitReporter(Protocol):
-    """The part of a client that a wait uses."""
+    """The part of a client that reports waits to the scheduler."""
 
     address: str
     is_nested: bool
-    """whether it is a client inside a task"""
+    """whether this client is inside a task"""
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Report that this process only waits, after all other messages are sent and while `is_over` is false.
 
-        A `wait` of 0 ends the wait. May be called by any thread, and by signal handlers.
+        A `wait` of 0 reports the end of the wait. May be called by any thread, and by signal handlers.
         """
 
 
@@ -50,15 +50,16 @@ class CurrentTask:
     """The running task, as `current_task` returns it.
 
     Args:
-        task_id: its id, 16 bytes; the same as that of its future.
-        name: its option `name`, or the name of its function; empty while the function is imported.
+        task_id: the id of the task, 16 bytes; its future has the same id.
+        name: the option `name` of the task, or the name of its function; empty while the function is imported.
         attempt: the number of this run. It is unique among all runs of all tasks while the scheduler lives. 0 in a call
             of `rerun()`.
-        worker: the name of the worker that runs it; empty if another engine chooses where the task runs.
-        ends_at: when its time limit is reached, in seconds of `time.monotonic`; None: no limit.
-        seed: the option `seed` of its call, in 32-bit words, the lowest of each integer first; empty without it.
-        spawn_key: the number of its row, or the digest of its key in a graph; empty for a single call, or without a
-            seed. Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)`
+        worker: the name of the worker that runs the task; empty if another engine chooses where the task runs.
+        ends_at: when the time limit of the task is reached, in seconds of `time.monotonic`; None: no limit.
+        seed: the option `seed` of the call, in 32-bit words, the lowest word of each integer first; empty without the
+            option.
+        spawn_key: the number of the task's row, or the digest of the task's key in a graph; empty for a single call, or
+            without a seed. Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)`
             (docs/howto/monte-carlo.md).
     """
 
@@ -76,10 +77,10 @@ class CurrentTask:
         return None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
 
     def rng(self) -> numpy.random.Generator:
-        """Return the random generator of this run; all calls return the same one.
+        """Return the random generator of this run; all calls return the same generator.
 
-        With the option `seed` it is `numpy.random.default_rng(SeedSequence(seed, spawn_key=spawn_key))`, and draws the
-        same numbers wherever the task runs. Without it, each run draws different numbers.
+        With the option `seed`, the generator is `numpy.random.default_rng(SeedSequence(seed, spawn_key=spawn_key))`,
+        and draws the same numbers wherever the task runs. Without the option, each run draws different numbers.
 
         Raises:
             ImportError: if NumPy is not installed where the task runs.
@@ -97,15 +98,15 @@ class CurrentTask:
     def report(self, fraction: float, text: str = "") -> None:
         """Report the progress of this task, for `future.progress()`, progress bars and monitors.
 
-        You may call it at any rate: at most four reports a second are sent, the latest ones. It does nothing when the
-        task has ended, or if its worker cannot send reports (docs/howto/progress.md).
+        You may call this method at any rate: at most four reports a second are sent, the latest ones. The call does
+        nothing when the task has ended, or if its worker cannot send reports (docs/howto/progress.md).
 
         Args:
             fraction: the finished part of the work, from 0 to 1.
-            text: what the task does now; it is cut to 200 characters.
+            text: what the task does now; longer texts are cut to 200 characters.
 
         Raises:
-            ValueError: if `fraction` is not such a number.
+            ValueError: if `fraction` is not a number from 0 to 1.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be a number from 0 to 1, not {fraction!r}")
@@ -122,13 +123,13 @@ class TaskContext:
     address: str | None = None
     """the address of the scheduler whose tasks run here"""
     agent_token = NO_ID
-    """proves to the scheduler that the clients of this process are inside its agent"""
+    """a secret that proves to the scheduler that the clients of this process are inside its agent"""
     processor = 0
-    """the number of this process, never used again by its agent"""
+    """the number of this process; its agent never gives the number to another process"""
     account = NO_ACCOUNT
-    """the account of the running task, which its nested tasks have as well"""
+    """the account of the running task and of its nested tasks"""
     preparing = ""
-    """the code that runs before this process takes tasks, such as "an initializer"; else empty"""
+    """a description of the code that runs before this process takes tasks, such as "an initializer"; else empty"""
 
     @property
     def task(self) -> int:
@@ -140,7 +141,7 @@ class TaskContext:
         return None
 
     def report(self, task: CurrentTask, line: str) -> None:
-        """Send the progress of a task, if it still runs here, soon and at a limited rate."""
+        """Send the progress of a task soon, at a limited rate, if the task still runs here."""
 
     @property
     def child_priority(self) -> int:
@@ -208,7 +209,9 @@ def _connects_nothing(_address: str) -> Callable[[], None]:
 current = TaskContext()
 
 key_file = ""
-"""the key with which the agent of this process connects to its scheduler; empty: the key found for the address"""
+"""the path of the key file with which the agent of this process connects to its scheduler; empty: the key is looked up
+by the address
+"""
 trust_users: tuple[int, ...] = ()
 """uids of the users who may run the agent's scheduler at an ipc address"""
 
@@ -219,7 +222,9 @@ def with_agent_settings(endpoint: Endpoint) -> Endpoint:
 
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
-"""Takes an address, and returns a function that makes the connection for clients in tasks. Set by the client module."""
+"""A function that takes an address, and returns a function that makes the connection for clients in tasks. The client
+module sets it.
+"""
 
 
 class _Rerun(NamedTuple):
@@ -227,11 +232,13 @@ class _Rerun(NamedTuple):
 
     task: CurrentTask
     others: frozenset[threading.Thread]
-    """the other threads that ran when the call started; they do not belong to it"""
+    """the threads that already ran when the call started, without the thread of the call; they do not belong to the
+    call
+    """
 
 
 _reruns: list[_Rerun] = []
-"""the calls that run again now; the latest is the last"""
+"""the calls that are being run again, the latest last"""
 
 
 @contextmanager
@@ -249,7 +256,7 @@ def rerunning(task: CurrentTask) -> Iterator[None]:
 def current_task() -> CurrentTask | None:
     """Return the running task that calls this function; None outside of tasks.
 
-    In a call made by `rerun()` it is the task that failed.
+    In a call made by `rerun()`, return the task that failed.
     """
     for rerun in reversed(_reruns):
         if threading.current_thread() not in rerun.others:

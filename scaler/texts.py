@@ -14,10 +14,10 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 NAME_CHARACTERS = 256
-"""Longer names are cut where they arrive."""
+"""The maximum length of a name from another process; longer names are cut when they arrive."""
 CUT = "..."
 JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
-"""The largest JSON of another process that is read, and its greatest depth."""
+"""The maximum size and the maximum depth of a JSON text from another process."""
 _DIGITS_MOST = len(str(-(2**63)))
 SHOWN_CHARACTERS = 80
 """The length to which the `repr` of one value is cut."""
@@ -102,8 +102,9 @@ def _finite_number(digits: str) -> float:
 def shown(value: object) -> str:
     """Return the `repr` of a user's value, shortened, for an error about it.
 
-    The `__repr__` of a user's class could fail, end the program or run forever, so it is never called. Data classes,
-    named tuples and members of enumerations are shown by their fields, and objects of other classes by the class alone.
+    The `__repr__` of a user's class could fail, end the program or run forever, so this function never calls it. Data
+    classes, named tuples and members of enumerations are shown by their fields, and objects of other classes by the
+    class alone.
     """
     try:
         return cut(_shown(value, _LEVELS), SHOWN_CHARACTERS)
@@ -112,7 +113,7 @@ def shown(value: object) -> str:
 
 
 def safe_repr(value: Any) -> str:
-    """Return the `repr` of a value, or `object.__repr__` if it fails."""
+    """Return the `repr` of a value, or `object.__repr__` of the value if its own `__repr__` fails."""
     try:
         return repr(value)
     except (Exception, SystemExit):  # noqa: BLE001 - the `repr` of a user's class
@@ -202,8 +203,8 @@ def _shown_fields(value: Any, kind: type, levels: int) -> str:
 
 
 def signature(message: str, worker: str = "") -> str:
-    """Return an error message without its numbers and its worker, so that similar errors have the same text. Exit codes
-    stay.
+    """Return an error message without its numbers and the name of its worker, so that similar errors have the same
+    text. Exit codes stay.
     """
     return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
@@ -214,7 +215,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], least: float = 0.6, text: str = "; did you mean {!r}?") -> str:
-    """Return the end of a sentence about an unknown name: the most similar known name; empty if none is similar.
+    """Return the end of a sentence about an unknown name, which suggests the most similar known name; empty if no name
+    is similar.
 
     Args:
         least: the required similarity, from 0 to 1.

@@ -44,7 +44,7 @@ T = TypeVar("T")
 @hints_at(OF_CLIENTS)
 @named_as("Client")
 class Caller(TakesOptions["ClientWithOptions"]):
-    """Runs functions and graphs with some options."""
+    """Runs functions and graphs with a client and its task options."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
     def objects(self) -> list[ObjectInfo]:
         """Return the objects that the scheduler stores for this client, the largest first.
 
-        These are values of `send_object`, functions, large arguments of open tasks, and large results that were not
+        Objects are values of `send_object`, functions, large arguments of open tasks, and large results that were not
         read. Of more than 1,000 objects only the largest are returned.
 
         Raises:
@@ -166,7 +166,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Return an executor of `concurrent.futures` whose tasks run with this client and these options.
 
         Args:
-            max_workers: the most tasks that the cluster has at once; further ones wait in this process. None: 1,024.
+            max_workers: the maximum number of tasks that the cluster has at once; further tasks wait in this process.
+                None: 1,024.
 
         Raises:
             ValueError: if `max_workers` is not above 0.

@@ -1,7 +1,7 @@
-"""Client: the object that users hold. Its core checks and serialises their calls, and passes them to the link.
+"""Client: the object that users hold. Its core checks and serialises the user's calls, and passes them to the link.
 
 Called by any thread of the user. All clients that are unpickled in one process share one connection. The constructor,
-`submit` and `send_object` do not wait for the scheduler, and no part of a call is sent before all of it is checked.
+`submit` and `send_object` do not wait for the scheduler. No part of a call is sent before the whole call is checked.
 """
 
 from __future__ import annotations
@@ -357,10 +357,11 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
 
 
 def _connector(address: str) -> Callable[[], object]:
-    """Return a function that connects this process to the scheduler at `address`, before a nested task needs it.
+    """Return a function that connects this process to the scheduler at `address`, before a nested task needs the
+    connection.
 
-    It uses the settings of a `Client()` in this process. Settings and transport are loaded now, once for all forked
-    processes.
+    The function uses the settings of a `Client()` in this process. Settings and transport are loaded now, once for all
+    forked processes.
     """
     try:
         config = gather(ClientConfig, {"address": address})

@@ -1,7 +1,7 @@
 """Core: the link, functions and stored objects that all copies of a client in this process share.
 
-Called by `Client`, in any thread of the user; prepares calls and passes them to the link. It holds no reference to a
-client, which could then not be collected. No part of a call is sent before all of it is checked.
+Called by `Client`, in any thread of the user; prepares calls and passes them to the link. The core holds no reference
+to a client, which could then not be garbage-collected. No part of a call is sent before the whole call is checked.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
-    """One connection with one serializer. Thread-safe.
+    """One connection to a scheduler, used with one serializer. Thread-safe.
 
     Args:
         seconds: the link's time-out and the time between two heartbeats.
         profiling: whether tasks are measured by default.
         is_shared: whether clients that were unpickled here share this core, so that no client may end it.
-        shipped: the modules that travel with its functions.
+        shipped: the modules that travel with the functions of this core.
     """
 
     new_future = ScalerFuture
@@ -116,10 +116,10 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         return run.stream(items)
 
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
-        """Return the values to send once for several items; None if that is unsafe.
+        """Return the values that several items share and that are sent once; None if sharing is unsafe.
 
-        It is unsafe for iterables other than lists and tuples, which may reuse one buffer, and for custom serializers,
-        which may write equal values differently.
+        Sharing is unsafe for iterables other than lists and tuples, which may reuse one buffer, and for custom
+        serializers, which may write equal values differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)
@@ -155,14 +155,16 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def send_object(
         self, obj: object, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> ObjectReference:
-        """Send an object. It is stored until its reference is garbage collected and no task uses it."""
+        """Send an object. The scheduler stores the object until its reference is garbage collected and no task uses
+        it.
+        """
         self.link.check_open()
         return self.store_object(*self.store(obj, name, reference_class))
 
 
 _lock = threading.RLock()
 _shared_cores: dict[tuple[int, ClientSettings], Core] = {}
-"""cores of clients in tasks and of unpickled clients, by the process of the tasks and the settings"""
+"""the cores of clients in tasks and of unpickled clients, by the number of the task process and the settings"""
 
 
 def shared_core(settings: ClientSettings) -> Core:

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SUBMITTED_MOST = 1024
-"""The default limit of tasks that the cluster has at once."""
+"""The default maximum number of tasks that an executor submits to the cluster at once."""
 
 
 class SubmittingClient(Protocol):
@@ -38,7 +38,7 @@ class TaskFuture(Future[T]):
     """A future of the standard library whose task can be cancelled until it starts."""
 
     task: ScalerFuture[T] | None = None
-    """the future of the client, while the task is submitted"""
+    """the client's future of the task while the task is submitted and has not ended; else None"""
 
     # Defaults of the standard library's future until an instance has its own: fewer objects and calls.
     _state = PENDING
@@ -52,7 +52,7 @@ class TaskFuture(Future[T]):
         self._executor = executor
 
     def cancel(self) -> bool:
-        """Cancel the task if it has not started; for a submitted task the scheduler decides. Return whether it is
+        """Cancel the task if it has not started; for a submitted task the scheduler decides. Return whether the task is
         cancelled.
         """
         if self._executor.withdraw(self):
@@ -75,7 +75,7 @@ class ClientExecutor(Executor):
 
     Args:
         client: the client, which may have options.
-        max_workers: the most tasks that the cluster has, and so runs, at once; None: 1,024.
+        max_workers: the maximum number of tasks that the cluster has, and so runs, at once; None: 1,024.
 
     Raises:
         ValueError: if `max_workers` is not above 0, or not a whole number.
@@ -135,13 +135,13 @@ class ClientExecutor(Executor):
         Args:
             fn: the function.
             iterables: one iterable for each argument.
-            timeout: seconds from now to the last result.
-            chunksize: how many calls make one task.
-            options: further arguments of the standard library's `Executor.map`, if it has any.
+            timeout: the longest time from now to the last result, in seconds.
+            chunksize: the number of calls in one task.
+            options: further arguments of the standard library's `Executor.map`, if that method has any.
 
         Raises:
             ValueError: if `chunksize` is not above 0.
-            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`).
+            TimeoutError: if the map took longer (`concurrent.futures.TimeoutError`).
         """
         if chunksize < 1:
             raise ValueError("chunksize must be greater than 0")

@@ -1,7 +1,7 @@
-"""Foreign words: names that users of other systems type, and what to write here instead.
+"""Foreign words: names that users of other systems type, and what to write instead in Scaler.
 
 Applied to the classes that users hold, and used where keyword arguments are refused. Reading a foreign word raises an
-`AttributeError` that names ours. So `hasattr` stays False, and neither `dir` nor type checkers know the word.
+`AttributeError` that shows what to write. So `hasattr` stays False, and neither `dir` nor type checkers know the word.
 """
 
 from __future__ import annotations
@@ -99,11 +99,13 @@ _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul
 _OPERATORS = (*_ARITHMETIC, *(f"r{each}" for each in _ARITHMETIC), "lt", "le", "gt", "ge", "neg", "abs", "float", "int")
 
 _SIMILAR = 0.75
-"""How similar an unknown keyword argument must be to an option to be taken for it."""
+"""The similarity, from 0 to 1, above which an unknown keyword argument is taken for a misspelt option."""
 
 
 class _ForeignWord:
-    """Raises when it is read. It is one attribute for each word: `__getattr__` would slow down all other attributes."""
+    """An attribute that raises when it is read. Each word has an attribute of its own: `__getattr__` would slow down
+    all other attributes.
+    """
 
     def __init__(self, word: str, ours: str) -> None:
         self._word, self._ours = word, ours

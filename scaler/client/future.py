@@ -1,7 +1,7 @@
 """ScalerFuture: the future result of one task.
 
-Created by the client, ended once by the link's thread, read by any thread of the user. The thread that reads the result
-unpickles it, so the link's thread runs no user code.
+The client creates a future, the link's thread ends it once, and any thread of the user reads it. The thread that reads
+the result unpickles it, so the link's thread runs no user code.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ __tracebackhide__ = is_error_of_task
 T = TypeVar("T")
 
 _UNREAD_VALUE: Any = None
-"""the result for the base class; the value itself is read when `result` is called"""
+"""a placeholder result for the base class; the value itself is read when `result` is called"""
 
 CANCEL_ATTEMPTS = 3
-"""How often `cancel_waiting` sends its request. One attempt may be too few: an answer may overtake the end of the task,
-and a prefetched task is returned, or starts, some milliseconds later.
+"""The maximum number of requests that one call of `cancel_waiting` sends. One request may be too few: an answer may
+overtake the end of the task, and a prefetched task is returned, or starts, some milliseconds later.
 """
 
 _NO_CALLBACKS: Any = ()
-"""replaced by a list with the first callback"""
+"""an empty placeholder, which a list replaces when the first callback is added"""
 
 _wait_of_threading: Any = threading.Condition.wait
 
 
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
-    """A lock, and one more lock for each thread that waits.
+    """A condition variable that consists of a lock, and one more lock for each thread that waits.
 
     A `threading.Condition` consists of nine objects that the garbage collector visits, takes a kilobyte, and needs more
-    steps to wake a thread. Few of many open futures are waited for: with a full condition in each, half of the client's
-    time for a submit was spent in the collector.
+    steps to wake a thread. Few of many open futures are waited for: with a full condition in each future, half of the
+    client's time for a submit was spent in the collector.
     """
 
     __slots__ = ("_waiters",)
@@ -88,10 +88,10 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
         self._waiters: list[LockType] | None = None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the next `notify_all`, at most `timeout` seconds. Return False if it took longer.
+        """Wait for the next `notify_all`, at most `timeout` seconds. Return False if the time-out passed.
 
-        The standard library's method does the waiting; it uses nothing but `_waiters` and the lock. A cancelled task
-        can be interrupted in it, and not in code of this package.
+        The standard library's method does the waiting; that method uses nothing but `_waiters` and the lock. A
+        cancelled task can be interrupted in that method, and not in code of this package.
 
         Raises:
             RuntimeError: if this thread does not hold the lock.
@@ -110,7 +110,9 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
 
 
 class _Waiters(list[Any]):
-    """Holds the waiters of `concurrent.futures.wait` and `as_completed` while they wait for the future."""
+    """The waiters of `concurrent.futures.wait` and `as_completed` for one future. Reports the start and the end of each
+    wait.
+    """
 
     def __init__(self, link: LinkThread) -> None:
         super().__init__()
@@ -129,7 +131,7 @@ class _Waiters(list[Any]):
 class _EndWaiter(threading.Event):
     """An event that is set by an answer to a request or, as a waiter of `concurrent.futures`, by the end of a future.
 
-    The link's thread sets it, because users may wait for it in the thread for callbacks.
+    The link's thread sets the event, because users may wait for the event in the thread for callbacks.
     """
 
     def set_by(self, _news: object) -> None:
@@ -139,7 +141,7 @@ class _EndWaiter(threading.Event):
 
 
 class _UnreadError(Exception):
-    """Placeholder for the exception of a task until it is read and unpickled."""
+    """A placeholder for the exception of a task that has not been unpickled yet."""
 
 
 _UNREAD = _UnreadError()
@@ -213,10 +215,10 @@ class ScalerFuture(Future[T], ResultArgument):
         return markup.future(*self._shown)
 
     def result(self, timeout: float | None = None) -> T:
-        """Return what the task returned. Wait for it, at most `timeout` seconds.
+        """Return what the task returned. Wait for the result, at most `timeout` seconds.
 
         Raises:
-            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`), or no scheduler answered for
+            TimeoutError: if the wait took longer (`concurrent.futures.TimeoutError`), or no scheduler answered for
                 `timeout_seconds` of the client.
             CancelledError: if the task was cancelled.
             ScalerError: if the task, the connection or the value failed; see `scaler.errors`.
@@ -238,12 +240,13 @@ class ScalerFuture(Future[T], ResultArgument):
             self = outcome = None  # type: ignore[assignment]  # noqa: PLW0642
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the exception of the task; None if it succeeded. Wait for its end, at most `timeout` seconds.
+        """Return the exception of the task; None if it succeeded. Wait for the end of the task, at most `timeout`
+        seconds.
 
         A large result is not fetched.
 
         Raises:
-            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`).
+            TimeoutError: if the wait took longer (`concurrent.futures.TimeoutError`).
             CancelledError: if the task was cancelled.
         """
         self._wait(timeout)
@@ -401,7 +404,9 @@ class ScalerFuture(Future[T], ResultArgument):
 
     @property
     def concern(self) -> str:
-        """The reason why the tasks of its client make no progress, as a sentence; empty if none is known."""
+        """The reason why the tasks of this future's client make no progress, as a sentence; empty if no reason is
+        known.
+        """
         return self._link.concern
 
     def settle(self, value: Any) -> None:
@@ -512,7 +517,7 @@ class ScalerFuture(Future[T], ResultArgument):
     # Reading
 
     def _wait(self, timeout: float | None) -> None:
-        """Wait for the end. Raises like `concurrent.futures.Future.exception`."""
+        """Wait for the end of the task. Raises like `concurrent.futures.Future.exception`."""
         self._link.check_process()
         context = task_context.current
         if timeout is not None:
@@ -535,8 +540,8 @@ class ScalerFuture(Future[T], ResultArgument):
             raise FutureTimeoutError(timeout_text(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _wait_with_hints(self, end: Future[Any], timeout: float | None) -> float | None:
-        """Wait for a future, and report to the scheduler from time to time that its result is waited for. Return the
-        remaining time-out; None: no limit.
+        """Wait for a future, and report to the scheduler from time to time that the user waits for this task. Return
+        the remaining time-out; None: no limit.
         """
         pause = WANTED_SECONDS
         while timeout is None or timeout > pause:
@@ -553,7 +558,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return raw is not None and raw.size > 0 and not raw.status
 
     def _read(self, deadline: float | None) -> tuple[Any, BaseException | None]:
-        """Return the value and the exception. The first caller unpickles them."""
+        """Return the value and the exception of the task. The first call unpickles them."""
         outcome = self._outcome
         if outcome is None:
             if self._exception is not None:

@@ -1,7 +1,7 @@
-"""LargeValues: which large results of a map are fetched now, and which wait until earlier ones are read.
+"""LargeValues: decides which large results of a map are fetched now, and which wait until earlier results are read.
 
 Used by the streams of both clients: a slow reader would otherwise hold a whole window of large results in the memory of
-the program. Any thread may call. It neither waits nor fetches. `ResultFetch` fetches one large result.
+the program. Any thread may call. `LargeValues` neither waits nor fetches; `ResultFetch` fetches one large result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.wire.messages.client import TaskResult
 K = TypeVar("K")
 
 UNREAD_BYTES = 256 * 1024 * 1024
-"""While more bytes of large results than this are fetched and unread, no further ones are fetched."""
+"""The maximum number of bytes of fetched and unread results. Above this limit, no further result is fetched."""
 
 
 class LargeValues(Generic[K]):
@@ -32,11 +32,11 @@ class LargeValues(Generic[K]):
         self._bytes = 0
         self._is_over = False
         self.fetched: dict[K, int] = {}
-        """the sizes of the fetched and unread results; read-only for callers"""
+        """the sizes in bytes of the fetched and unread results, by key; read-only for callers"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """Add a result that is at the scheduler, possibly again after a loss. Return the results to fetch now; None if
-        the map is over.
+        """Add a large result at the scheduler; one that was lost may be added again. Return the results to fetch now;
+        None if the map is over.
         """
         with self._lock:
             if self._is_over:
@@ -68,10 +68,10 @@ class LargeValues(Generic[K]):
 
 
 class ResultFetch(Future[Frames]):
-    """The fetch of a large result. If the result is lost, its task runs again, and may end in another way.
+    """The fetch of a large result. If the result is lost, its task runs again, and may fail this time.
 
     Attributes:
-        refusal: the result of the repeated task if it has no value.
+        refusal: the outcome of the repeated task if the task has no value; otherwise None.
     """
 
     def __init__(self, link: ResultFetcher) -> None:

@@ -1,4 +1,4 @@
-"""Lifetime: starts and ends a client's link, and its local cluster if it has one.
+"""Lifetime: starts and ends a client's link, and the client's local cluster if there is one.
 
 Called by the client. Shared links end with the program. In a forked process, nothing of the parent is ended.
 """
@@ -28,22 +28,24 @@ from scaler.texts import shown
 from scaler.wire.codec.schemas import check_working_directory
 
 Seconds: TypeAlias = tuple[float, float]
-"""The time-out of a client and the time between two heartbeats."""
+"""The time-out of a client and the time between two heartbeats, in seconds."""
 
 EXIT_SECONDS = 2.0
-"""How long the end of the program waits for a client that was not disconnected."""
+"""The longest time for which the end of the program waits for a client that was not disconnected."""
 
 THREAD_CLUSTER_SETTINGS = frozenset({"n_workers", "capabilities", "functions", "keep"})
-"""The settings of a local cluster that apply without processes, too."""
+"""The settings that a local cluster accepts if it runs in threads."""
 
 _PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has created"}
 
 _lock = threading.RLock()
-"""guards the shared links; reentrant, because a garbage collection may end a link at any point"""
+"""the lock of the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""addresses of schedulers of this process that have ended; a task that still runs cannot connect to them"""
+"""the addresses of ended schedulers of this process, to which tasks that still run cannot connect"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
-"""links of clients that were unpickled here, with finalizers; clients that differ only in the serializer share one"""
+"""the links of clients that were unpickled here, with their finalizers; clients that differ only in the serializer
+share a link
+"""
 
 
 def check_client(
@@ -57,8 +59,8 @@ def check_client(
     """Check the arguments of a client. Return the settings of its local cluster.
 
     Args:
-        n_workers: the number of workers of that cluster; None: not given.
-        options: its other settings.
+        n_workers: the number of workers of the local cluster; None: not given.
+        options: the other settings of the local cluster.
 
     Raises:
         ConfigError: if a value is wrong, two arguments contradict each other, or no client can run here.
@@ -105,7 +107,7 @@ def path_of(argument: str, path: Any) -> str:
     """Return the path in an argument as a `str`.
 
     Raises:
-        ConfigError: if it is empty or is not a path.
+        ConfigError: if the argument is empty or is not a path.
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise ConfigError(f"{argument} must be the path of a {_PATHS[argument]}, not {shown(path)}")
@@ -132,8 +134,8 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     """Start the local cluster of a client.
 
     Args:
-        local: its settings.
-        logs_output: whether its workers log what tasks write. If not, the client prints it.
+        local: the settings of the local cluster.
+        logs_output: whether the workers log what tasks write. If not, the client prints the output of tasks.
 
     Raises:
         ConfigError: if no starter is set.
@@ -160,8 +162,8 @@ def new_link(
     """Return a link to the scheduler at `address`.
 
     Args:
-        key_file: the path of the key file; None: the one found for the address.
-        name: the name of the program on screens and in logs; empty: its script and process id.
+        key_file: the path of the key file; None: the key file that is found for the address.
+        name: the name of the program on screens and in logs; empty: the script and process id of the program.
         trust_users: uids of the users who may run the scheduler besides this user and root.
 
     Raises:
@@ -174,7 +176,7 @@ def new_link(
 
 
 def check_name(name: Any) -> str:
-    """Return the name of a client as it is sent; empty if none was given.
+    """Return the name of a client as the client sends it; empty if no name was given.
 
     Raises:
         ConfigError: if the name is not valid.
@@ -206,11 +208,11 @@ def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
 def configured_address(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
     """Return the configured address, for a client outside of tasks; None: start a local cluster.
 
-    It is the address in the environment or `scaler.toml`, else the one in the key file.
+    The address comes from the environment or `scaler.toml`, else from the key file.
 
     Args:
-        key_file: its path, given as an argument or in the environment.
-        local: settings of a local cluster. If there are any, configured addresses are ignored.
+        key_file: the path of the key file, given as an argument or in the environment.
+        local: settings of a local cluster. If any setting is given, configured addresses are ignored.
         processes: whether workers are processes, and not threads of this program.
 
     Raises:

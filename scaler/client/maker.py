@@ -1,7 +1,7 @@
 """CallMaker: the common part of both clients' cores: functions, arguments, ids, terms of tasks, stored objects.
 
-Called by clients, in any thread of the user; prepares calls, which the core passes to the link. It holds no reference
-to a client, which could then not be collected.
+Called by clients, in any thread of the user; prepares calls, which the core passes to the link. The maker holds no
+reference to a client, which could then not be garbage-collected.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CallMaker(Generic[L, F]):
 
     Args:
         profiling: whether tasks are measured by default.
-        shipped: the modules that travel with its functions.
+        shipped: the modules that travel with the client's functions.
     """
 
     new_future: Callable[[TaskId, L, Serializer, object, str], F]
@@ -60,12 +60,12 @@ class CallMaker(Generic[L, F]):
         self.serializer = serializer
         self.profiling = profiling
         self.options = TaskOptions(profiling=profiling)
-        """the options of tasks without their own"""
+        """the options of tasks that have no options of their own"""
         self.stored: dict[ObjectId, ObjectInstruction] = {}
-        """the objects that the client holds"""
+        """the objects that the client holds, by id"""
         self.new_id = IdSource()
         self._seeded: dict[tuple[ObjectId, tuple[int, ...], bool], bool] = {}
-        """function, seed and kind of earlier calls -> whether a warning was logged for a repetition"""
+        """function, seed and kind of earlier calls -> whether a warning about a repeated call was logged"""
         self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
         self.functions = ClientFunctions(serializer, link.endpoint, self.packer, shipped)
@@ -75,7 +75,8 @@ class CallMaker(Generic[L, F]):
 
         Args:
             name: overrides the name in the options.
-            spawns: whether each task draws from the seed and its own number: the tasks of a map or graph.
+            spawns: whether the random numbers of each task depend on the seed and the number of the task, as in a map
+                or graph.
         """
         run_options = options.spawning_options if spawns else options.run_options
         context = task_context.current
@@ -93,7 +94,7 @@ class CallMaker(Generic[L, F]):
         return function
 
     def _note_seed(self, function: Function, options: RunOptions) -> None:
-        """Log a warning, once for each function and seed, if a call draws the same numbers as an earlier one."""
+        """Log a warning, once for each function and seed, if a call draws the same numbers as an earlier call."""
         if not options.seed or options.worker:
             return
         seeded = self._seeded
@@ -126,7 +127,9 @@ class CallMaker(Generic[L, F]):
     def futures_of(
         self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
-        """Return the futures of the keys of a graph that is ready to be sent. Futures of data have ended."""
+        """Return the futures of the keys of a graph that is ready to be sent. A future of a key with data has already
+        ended.
+        """
         futures: dict[str, F] = {}
         for key, task_id in tasks.items():
             future = futures[key] = self.new_future(
@@ -139,8 +142,8 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task for one worker, which is in its name. It runs first unless the options set a
-        priority.
+        """Return the terms of a task for one worker. The name of the task contains the worker. The task runs first
+        unless the options set a priority.
         """
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
@@ -191,7 +194,7 @@ def results_of(futures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of pinned tasks by worker, without the workers that have left meanwhile.
 
     Raises:
-        BaseException: the exception of the first worker that failed, after all have ended.
+        BaseException: the exception of the first worker that failed, after all tasks have ended.
     """
     errors = {worker: future.exception() for worker, future in futures.items()}
     return {worker: each.result() for worker, each in futures.items() if not isinstance(errors[worker], NoWorkerError)}

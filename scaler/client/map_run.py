@@ -1,8 +1,8 @@
 """MapRun: one call of `Client.map`, from the first item to the last result.
 
-Runs in the thread that called it. The link's thread appends results to a queue, and wakes the caller only when many of
-the open tasks have ended or something failed. A mapped task has no future. The number of open tasks is bounded, so any
-number of items fits into memory. When the map raises, its open tasks are cancelled.
+Runs in the thread that called `Client.map`. The link's thread appends results to a queue. It wakes the caller only when
+many of the open tasks have ended or something failed. A mapped task has no future. The number of open tasks is bounded,
+so any number of items fits into memory. When the map raises, its open tasks are cancelled.
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_t
 __tracebackhide__ = is_error_of_task
 
 WINDOW_TASKS = 16384
-"""The most tasks of one map that are open at once."""
+"""The maximum number of open tasks of one map."""
 
 WINDOW_BYTES = 256 * 1024 * 1024
-"""The memory that the arguments of open tasks may take; the last task may exceed it."""
+"""The maximum memory of the arguments of open tasks, in bytes; the last task may exceed this limit."""
 
 BATCH_TASKS = 64
-"""The most tasks that go to the link's thread at a time."""
+"""The maximum number of tasks that are passed to the link's thread at a time."""
 
 PROBE_ROWS = 256
-"""After this number of rows of unknown duration, a map waits for its first result."""
+"""The number of rows of unknown duration after which a map waits for its first result."""
 PROBE_SECONDS = 0.03
-"""The longest wait for the first result."""
+"""The longest wait for the first result of a map."""
 
 CHECK_SECONDS = 0.02
-"""While items are submitted, the interval between two updates of the progress bar and checks of the time-out."""
+"""The interval between two updates of the progress bar and checks of the time-out, while items are submitted."""
 
 COUNTED_BYTES = 4096
-"""Smaller arguments are not counted, because the number of tasks bounds them."""
+"""The size up to which the arguments of a task are not counted, because the number of tasks bounds their memory."""
 
 
 class MapRun:
-    """The tasks of one map: the sink of their results, and the receiver of large results.
+    """The tasks of one map: receives their results, and fetches large results.
 
     Args:
         terms: the terms of the tasks.
-        timeout: seconds from the start to the end, or None.
-        return_exceptions: whether the exception of a failed task is its result.
-        repeated: sends values that several tasks share once; None: each task has its own.
-        max_failures: how many tasks may fail, see `FailureTolerance`.
+        timeout: the longest duration of the map, in seconds, or None.
+        return_exceptions: whether the exception of a failed task is returned as its result.
+        repeated: sends values that several tasks share only once; None: each task sends its own values.
+        max_failures: the maximum number of tasks that may fail, see `FailureTolerance`.
     """
 
     _n_items = -1
@@ -106,12 +106,12 @@ class MapRun:
         self._done = 0
         self._failed = 0
         self._check_at = inf if self._deadline is None else -inf
-        """when to check the clock and the results while items are submitted"""
+        """the time of the next check of the clock and the results while items are submitted"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
         self._drawn = DrawnRows(0)
-        """rows that were drawn, and that the link's thread has not taken yet"""
+        """rows that were read from the iterable and that the link's thread has not taken yet"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
         self._error: MakeError | None = None
@@ -119,7 +119,7 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """the number of rows minus the number of results, for arrived results and for read results"""
+        """the number of rows minus the number of results: first for arrived results, then for read results"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
@@ -181,7 +181,7 @@ class MapRun:
         return min(capacity, rows * max(1, BATCH_TASKS // rows))
 
     def _has_first_durations(self) -> bool:
-        """Return whether the first results with durations have arrived."""
+        """Return whether a result has arrived that shows the unknown duration of the function."""
         return bool(self._arrived) and self._is_duration_unknown()
 
     def _is_duration_unknown(self) -> bool:
@@ -195,14 +195,15 @@ class MapRun:
             self._wait(self._submitted - self._done - 1, PROBE_SECONDS)
 
     def _next_range_size(self, left: int) -> int:
-        """Return how many of the rows that are left the next task gets."""
+        """Return how many of the remaining rows the next task gets."""
         if left <= 1 or self._link.rows_most <= 1 or not self._suits_rows:
             return 1
         mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
         return rows_together(self._link.rows_most, mean_us, left)
 
     def _draw(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
-        """Read up to `most` items and pass their rows to the link's thread. Return how many were read; 0 at the end.
+        """Read up to `most` items and pass their rows to the link's thread. Return the number of items read; 0 at the
+        end.
 
         Stop after a row that brings an object, or when the rows fill a message.
         """
@@ -236,8 +237,8 @@ class MapRun:
         """Pass rows to the link's thread, which sends whole ranges.
 
         Args:
-            refers: whether a row refers to objects. Then a new queue starts, because the link's thread may take an
-                earlier queue before it stores the objects.
+            refers: whether any of the rows refers to objects. Then a new queue starts, because the link's thread may
+                take an earlier queue before it stores the objects.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False
@@ -254,7 +255,7 @@ class MapRun:
         return TaskId(self._id_prefix + index.to_bytes(8, "big"))
 
     def _count_bytes(self, index: int, entry: Entry) -> int:
-        """Count the memory that a task takes until it has ended. Return its bytes."""
+        """Count the memory that a task takes until the task has ended. Return the number of bytes."""
         task, objects = entry[0], entry[3]
         size_bytes = len(task.payload) + size_of(task.frames) + sum(size_of(each.frames) for each in objects)
         if self._repeated is not None:
@@ -363,7 +364,7 @@ class MapRun:
         self._results[first : first + len(values)] = values
 
     def _read_one_by_one(self, first: int, blocks: Sequence[bytes]) -> None:
-        """Read rows singly, because the value of the first one cannot be read."""
+        """Read the rows of a result singly, because the value of the first row cannot be read."""
         for index, block in enumerate(blocks, first):
             task_id = self._id_of(index)
             value, error = read_value(self._serializer, (block,))

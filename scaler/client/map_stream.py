@@ -27,7 +27,7 @@ class MapStream(MapRun):
     """The tasks of one map whose results are yielded as they arrive, while further items are submitted.
 
     Args:
-        window: the most tasks that are open or have unread results; `WINDOW_TASKS` at most.
+        window: the maximum number of tasks that are open or have unread results; `WINDOW_TASKS` at most.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Notebook hint: warns that a notebook keeps an old client with a local cluster when a cell has started another.
 
-Called by clients when their local cluster has started, in the thread of the user, and by IPython after that cell. It
-keeps no client alive and does not import IPython.
+Called by clients when their local cluster has started, in the thread of the user, and by IPython after that cell. The
+hint keeps no client alive and does not import IPython.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
 _Anything: Any = Any if TYPE_CHECKING else object
-"""A reference represents its object, so type checkers accept it for a value of any type."""
+"""The base of `ObjectReference` for type checkers: they accept a reference for a value of any type."""
 
 
 class NestedReferenceError(TypeError):
@@ -26,9 +26,9 @@ class ObjectReference(_Anything):  # type: ignore[misc]
     """An object at the scheduler, for the arguments of any number of tasks, also in a list, tuple, set or dict.
 
     Attributes:
-        name: given by the user, or generated.
-        object_id: its id, 16 bytes; references are equal if their ids are.
-        size: bytes of its serialised form.
+        name: the name of the reference, given by the user or generated.
+        object_id: the id of the object, 16 bytes; references with the same id are equal.
+        size: the size of the serialised object, in bytes.
     """
 
     __slots__ = ("__weakref__", "_stored", "name", "object_id", "size")
@@ -88,7 +88,7 @@ class ReferenceAsIs(_Anything):  # type: ignore[misc]
 
 
 class OwnReference(ObjectReference):
-    """A reference of whose object each task gets its own copy, which it may change."""
+    """A reference that gives each task its own copy of the object, which the task may change."""
 
     __slots__ = ()
 

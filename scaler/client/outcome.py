@@ -48,7 +48,7 @@ _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.OUT_OF_MEMORY: ProcessorDiedError,
 }
 LINE_LENGTH = 200
-"""The maximum number of characters of an error's text in one line."""
+"""The maximum number of characters of an error's text when it is shown in one line."""
 
 _FRAME_WITHOUT_SOURCE = re.compile(r'^([ |]*)File "(.+)", line (\d+), in (.+)\n(?!\1  )', re.MULTILINE)
 _LONGEST = 500
@@ -57,7 +57,7 @@ _COMMAND = "<string>"
 
 
 def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseException | None]:
-    """Return the value in `frames` and None, or None and the error if the value cannot be read here."""
+    """Return (value, None) if the value in `frames` can be read here, else (None, error)."""
     try:
         return from_frames(serializer, frames), None
     except DeserializeObjectError as error:
@@ -83,7 +83,7 @@ def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
     """Return the exception of a result without a value. Errors of the system name the task.
 
     Args:
-        keys: the keys of its graph, by the indexes in the ids of its nodes.
+        keys: the keys of the task's graph, by the indexes in the ids of the nodes; empty outside of graphs.
     """
     if result.status == TaskStatus.FAILED:
         return _read_failure(result, name, keys)
@@ -131,7 +131,7 @@ def failure_text(result: TaskResult | None, error: BaseException | None, name: s
 
     Args:
         result: the result of the task; None if no result has arrived.
-        error: the error that this process has set instead.
+        error: the error that this process has set in place of a result.
     """
     if result is not None and result.status == TaskStatus.FAILED:
         text = _exception_line(result)
@@ -189,7 +189,7 @@ def lost_result(why: str, times: int) -> BaseException:
 
 
 def cancelled(name: str, is_of_graph: bool, why: str = "") -> CancelledError:
-    """Return the error of a cancelled task. `why`: the reason, unless the user called `cancel`."""
+    """Return the error of a cancelled task. `why`: the reason; empty if the user called `cancel`."""
     text = f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled"
     return CancelledError(f"{text}, because {why}" if why else text)
 
@@ -250,7 +250,9 @@ def _hint_of(task_id: bytes, keys: Keys) -> str:
 
 
 def _explain(exception: BaseException, text: str, hint: str) -> None:
-    """Add the remote traceback to an exception, and a hint: as a note, or below the traceback with Python 3.10."""
+    """Add the remote traceback and a hint to an exception. The hint is a note, or is below the traceback with Python
+    3.10.
+    """
     cause = RemoteTraceback(text)
     # Not by assignment, which an exception may refuse, as frozen data classes do.
     BaseException.__setattr__(exception, "__cause__", cause)
@@ -292,7 +294,7 @@ def _line_of(file: str, number: int, function: str) -> str:
 
 
 def _command() -> str:
-    """Return the source of `python -c`; Python itself keeps it from 3.13 on."""
+    """Return the source of `python -c`; Python itself keeps this source from 3.13 on."""
     arguments = sys.orig_argv
     return arguments[arguments.index("-c") + 1] if sys.argv[:1] == ["-c"] and "-c" in arguments else ""
 
@@ -318,26 +320,26 @@ def _lines_of(code: CodeType) -> set[int | None]:
 
 @dataclass(frozen=True)
 class ProfilingInfo:
-    """The time and memory of a task's call, without reading its arguments and sending its result."""
+    """The time and memory of a task's call. Reading the arguments and sending the result are not included."""
 
     duration_us: int
-    """wall time in microseconds"""
+    """the wall time of the call, in microseconds"""
     cpu_time_us: int
     """CPU time of all threads of the process, in microseconds, without processes that the task started"""
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes, exact to a few hundred KiB. On
-    Linux the kernel measures it; elsewhere it is sampled every few milliseconds. Memory that Python reuses for small
-    objects of earlier tasks does not count.
+    Linux the kernel measures the rise; elsewhere the size is sampled every few milliseconds. Memory that Python
+    reuses for small objects of earlier tasks does not count.
     """
 
     @property
     def duration_s(self) -> float:
-        """The wall time in seconds."""
+        """The wall time of the call, in seconds."""
         return self.duration_us / 1e6
 
     @property
     def cpu_time_s(self) -> float:
-        """The CPU time in seconds."""
+        """The CPU time of the call, in seconds."""
         return self.cpu_time_us / 1e6
 
     @property

@@ -31,7 +31,7 @@ class OpenRanges:
         self._tasks = tasks
         self._window = window
         self._by_map: dict[bytes, dict[TaskId, int]] = {}
-        """the number of rows of each range, by the first bytes of its id"""
+        """the number of rows of each range, by the prefix of its id and by its id"""
 
     def __bool__(self) -> bool:
         return bool(self._by_map)
@@ -42,18 +42,18 @@ class OpenRanges:
         return sum(sum(ranges.values()) for ranges in self._by_map.values())
 
     def add(self, task_id: TaskId, rows: int) -> None:
-        """Add a range that is about to be open."""
+        """Add a range that is about to be submitted."""
         self._by_map.setdefault(task_id[:PREFIX_BYTES], {})[task_id] = rows
         self._window.weigh(task_id, rows)
 
     def restore_weights(self) -> None:
-        """Register the weights of all ranges with the window, which was cleared."""
+        """Register the weights of all ranges with the window again, after the window was cleared."""
         for ranges in self._by_map.values():
             for task_id, rows in ranges.items():
                 self._window.weigh(task_id, rows)
 
     def forget(self, task_id: TaskId) -> int:
-        """Remove a task that has ended. Return the number of its rows; 0 if it is not a range."""
+        """Remove a task that has ended. Return the number of its rows; 0 if the task is not a range."""
         ranges = self._by_map.get(task_id[:PREFIX_BYTES])
         if ranges is None:
             return 0
@@ -88,7 +88,9 @@ class OpenRanges:
         return matched
 
     def _open_rows_of(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
-        """Return the results of rows that are open and not in `ended`; the scheduler may report any rows."""
+        """Return the results of the rows that are open and not in `ended`, and add these rows to `ended`. The scheduler
+        may report any rows.
+        """
         open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
         ended |= open_ids
         return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
@@ -115,7 +117,7 @@ class OpenRanges:
 
 
 class TakenRows(NamedTuple):
-    """Rows that travel together."""
+    """Rows that travel as one task: their blocks of arguments and their frames."""
 
     first: int
     """the number of the first row"""
@@ -125,9 +127,10 @@ class TakenRows(NamedTuple):
 
 
 class DrawnRows:
-    """Consecutive rows of a map that were drawn and not taken yet: blocks of plain arguments, or whole tasks.
+    """Consecutive rows of a map that were read from the iterable and not sent yet: blocks of plain arguments, or whole
+    tasks.
 
-    One thread appends, and another one takes.
+    One thread appends rows, and another thread takes them.
 
     Args:
         first: the number of the first row.
@@ -140,7 +143,9 @@ class DrawnRows:
         self.rows: deque[bytes | Entry] = deque()
 
     def take(self, most: int) -> TakenRows | Entry:
-        """Take the first rows, up to `most`, that may travel together; or the first row, which must travel alone."""
+        """Take the first rows that may travel together, up to `most`. If the first row must travel alone, take only
+        that row.
+        """
         first, rows = self.first, self.rows
         blocks: list[bytes] = []
         frames: list[Buffer] = []
@@ -168,7 +173,9 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row may travel with `n_rows` rows that have these frames."""
+    """Return whether a row may travel with `n_rows` rows that have these frames: each row needs the same number of
+    frames.
+    """
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 

@@ -11,15 +11,15 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0
 EVER = "ever"
 
 AGE_SECONDS_MOST = 2.0**40
-"""The age for "ever", and for longer ages, such as infinity."""
+"""The age in seconds for "ever", and for longer ages, such as infinity."""
 _TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdwy]?)")
 
 
 def seconds_of(name: str, value: object) -> float | None:
-    """Return an age in seconds; None if it is not given.
+    """Return an age in seconds; None if no age is given.
 
     Args:
-        name: the argument that the error names.
+        name: the name of the argument, for the error message.
 
     Raises:
         ConfigError: if `value` is not an age.

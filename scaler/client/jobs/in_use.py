@@ -18,7 +18,7 @@ from scaler.ids import ObjectId
 
 
 class JobsInUse:
-    """The jobs in use by calls of one client, and the digests of its stored objects.
+    """The jobs in use by calls of one client, and the digests of the client's stored objects.
 
     Args:
         core: the core of the client.
@@ -48,7 +48,9 @@ class JobsInUse:
                 del self._calls[name]
 
     def digest_of(self, reference: ObjectReference) -> bytes:
-        """Return the digest of the content of an object, computed once. Raises `TypeError` if it cannot be compared."""
+        """Return the digest of the content of an object, computed once. Raises `TypeError` if the content cannot be
+        compared.
+        """
         with self._lock:
             if reference.object_id not in self._digests:
                 self._digests[reference.object_id] = self._made(reference)
@@ -71,7 +73,7 @@ _LOCK = threading.Lock()
 
 
 def jobs_of(core: CallMaker[Any, Any]) -> JobsInUse:
-    """Return the jobs in use of a client, created at the first call."""
+    """Return the `JobsInUse` of a client, created at the first call."""
     with _LOCK:
         found = _OF_CLIENTS.get(core)
         if found is None:

@@ -39,15 +39,13 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""A bit for each row that was read, in words of 64. A dictionary, because the row numbers come from the scheduler,
-which may send any.
-"""
+"""A bit for each row that was read, in words of 64 bits. A dictionary, because the scheduler may send any row numbers."""
 
 READ_ROWS = 4096
-"""The most results in one request."""
+"""The maximum number of results in the answer to one request."""
 
 ATTEND, SCAN = b"a", b"s"
-"""Values of the body of a `READ` request, see `JobVerb`."""
+"""The values that the body of a `READ` request may have, see `JobVerb`."""
 
 _READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
 
@@ -59,7 +57,7 @@ _INTERNAL = {
     "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_new", "replace_function",
     "sent_wait", "shown", "versions",
 }  # fmt: skip
-"""Attributes that are for other modules, and that `dir` does not show."""
+"""The names of attributes that are for other modules, and that `dir` does not show."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class FailedRow:
     error: BaseException
     arguments: str
     _read: ClassVar[Callable[..., FailedCall] | None] = None
-    """reads the call of a row; not a field, because copies and pickles must not contain it"""
+    """a function that reads the call of a row; not a field, because copies and pickles must not contain it"""
 
     def __repr__(self) -> str:
         return f"FailedRow(row={self.row}, error={safe_repr(self.error)}, arguments={self.arguments!r})"
@@ -112,16 +110,17 @@ class FailedRow:
         return {"row": self.row, "error": self.error, "arguments": self.arguments}
 
     def read_by(self, read: Callable[..., FailedCall] | None) -> Self:
-        """Have `rerun` read the call of the row by this function. Return this object."""
+        """Set the function with which `rerun` reads the call of the row. Return this object."""
         object.__setattr__(self, "_read", read)
         return self
 
     def rerun(self, *, again: bool = False) -> Any:
         """Call the function of the row again, here: with its arguments, in this process and this thread, so that
-        `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
+        `breakpoint()` and a debugger stop in it. Return the value of the function, or raise its exception with the
+        real traceback.
 
         Function, arguments and objects are read from the record of the job. The record keeps the failure: `Job.retry`
-        runs the row on a worker again. Otherwise it works as `ScalerFuture.rerun` does.
+        runs the row on a worker again. Otherwise this method works as `ScalerFuture.rerun` does.
 
         Args:
             again: whether a row with the option `at_most_once` may run a second time.
@@ -161,14 +160,14 @@ class Job:
         self.name = name
         self._link, self._serializer = link, serializer
         self.heard = info
-        """the state that the scheduler reported last"""
+        """the state of the job that the scheduler reported last"""
         self._read_work(info)
         self._end_question: JobQuestion | None = None
-        """the last request for the end of the job: further waits share it while it is open"""
+        """the latest request that is answered when the job ends; while it is open, all waits share it"""
         self._is_tolerant = bool(info["max_failures"])
-        """whether the option `max_failures` is set: then errors are returned as results"""
+        """whether the option `max_failures` is set, so that errors are returned as results"""
         self.leave: Callable[[], None] = _nothing
-        """ends the use of the job by the call that opened it"""
+        """a function that ends the use of the job by the call that opened the job"""
         self.deadline: float | None = None
         """the deadline of the call that opened the job, in seconds of the monotonic clock; None: no deadline"""
         self.replace_function: Callable[[Info, bytes, Callable[..., Any]], None] = _without_functions
@@ -192,7 +191,7 @@ class Job:
 
     @property
     def shown(self) -> str:
-        """The state and the numbers of rows that the scheduler reported last, for display. Sends no request."""
+        """The state and the numbers of rows that the scheduler reported last, as text for display. Sends no request."""
         info = self.heard
         if info["state"] == FORGOTTEN:
             return FORGOTTEN
@@ -215,14 +214,14 @@ class Job:
         return progress_of(self._info())
 
     def wait(self, timeout: float | None = None, progress: bool = False) -> JobProgress:
-        """Wait until the job is done, cancelled or stopped. Return its progress.
+        """Wait until the job is done, cancelled or stopped. Return the progress of the job.
 
         Args:
             timeout: the longest wait, in seconds; None waits without a limit.
             progress: whether to show a progress bar on standard error.
 
         Raises:
-            TimeoutError: if the job has not ended by then. The job continues.
+            TimeoutError: if the job has not ended within `timeout` seconds. The job continues.
             ConfigError: if `timeout` is not a number of seconds; it is a `ValueError`.
         """
         timeout = check_timeout(timeout)
@@ -281,7 +280,7 @@ class Job:
         return found
 
     def _failures(self, first: int, most: int) -> list[FailedRow]:
-        """Return at most `most` failed rows, from the number `first` on."""
+        """Return at most `most` failed rows, starting at row number `first`."""
         rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, first, most)))
         return [
             FailedRow(
@@ -356,7 +355,7 @@ class Job:
         return self._read_state(ask(self._link, self._ask(JobVerb.SHOW)))
 
     def sent_wait(self) -> JobQuestion:
-        """Return an open request that is answered when the job ends."""
+        """Return an open request, which the scheduler answers when the job ends."""
         if self._end_question is None or self._end_question.done():
             self._end_question = self._sent(self._ask(JobVerb.SHOW, amount=AT_END))
         return self._end_question
@@ -376,8 +375,8 @@ class Job:
         """Iterate over (number, value, error) of the rows in their order.
 
         Args:
-            body: `ATTEND` if the job needs to run while this client reads; empty otherwise.
-            draw: called from time to time during each wait.
+            body: the body of the requests: `ATTEND` if the job needs to run while this client reads; otherwise empty.
+            draw: a function that is called from time to time during each wait, to draw a progress bar.
 
         Raises:
             TooManyFailuresError, JobError, CancelledError: if the job stopped or was cancelled before all rows ended.
@@ -422,7 +421,7 @@ class Job:
                 return
 
     def _read_log(self, at: int, log: str, work: bytes, deadline: float | None) -> JobResponse | None:
-        """Return the next rows of the log; None if the log is of an earlier scheduler."""
+        """Return the next rows of the log of ended rows; None if the log is of an earlier scheduler."""
         question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log), work)
         try:
             return ask(self._link, question, deadline)
@@ -432,9 +431,9 @@ class Job:
             raise
 
     def read_ended(self) -> Iterator[tuple[int, bool, Any, BaseException | None]]:
-        """Iterate over (number, whether it is done, value, error) of the rows that have ended, in their order.
+        """Iterate over (number, whether the row is done, value, error) of the rows that have ended, in their order.
 
-        Open rows are left out. A row that is done has an error if its value cannot be read here.
+        Open rows are left out. A done row has an error if its value cannot be read here.
         """
         for end in self._scan(self._work):
             row, value, error = self._value_of(end)
@@ -507,12 +506,12 @@ _ELSEWHERE = _AbsentObject()
 
 
 def _without_functions(_info: Info, _work: bytes, _fn: Callable[..., Any]) -> None:
-    """Refuse to replace a function: the handle was made by a command."""
+    """Raise: a job handle that a command made cannot replace the function of the job."""
     raise TypeError("only a program can replace the function of a job")
 
 
 def _nothing() -> None:
-    """Do nothing: a job that was only looked up is not in use."""
+    """Do nothing. This is the `leave` of a job that was only looked up and is not in use."""
 
 
 def _chosen(value: Any, error: BaseException | None, return_exceptions: bool) -> Any:

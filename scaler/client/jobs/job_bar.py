@@ -1,6 +1,6 @@
 """JobBar: the progress bar of a wait for a job.
 
-Drawn by the thread or coroutine that waits. It asks the scheduler for the numbers of rows twice a second.
+Drawn by the thread or coroutine that waits. The bar asks the scheduler for the numbers of rows twice a second.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 ASK_SECONDS = 0.5
-"""The pause between two requests."""
+"""The time between two requests for the state of the job."""
 
 
 class JobBar:
-    """A progress bar of the rows of a job. The end of its `with` block draws it for the last time.
+    """A progress bar of the rows of a job. The end of its `with` block draws the bar for the last time.
 
     Args:
-        info: the state of the job; the bar requests later ones while it is drawn.
-        ask: sends a request for the state of the job.
-        concern: returns why no scheduler answers; empty if one does.
+        info: the state of the job; the bar requests later states while it is drawn.
+        ask: a function that sends a request for the state of the job.
+        concern: a function that returns why no scheduler answers; empty if a scheduler answers.
     """
 
     def __init__(self, info: Info, ask: Callable[[], JobQuestion], concern: Callable[[], str]) -> None:
@@ -37,7 +37,7 @@ class JobBar:
         self._bar = Progress(_total(info), sys.stderr, self._concern, done=_ended(info)[0])
 
     def draw(self) -> None:
-        """Draw the latest numbers, and request the next ones when that is due."""
+        """Draw the latest numbers of rows. If the next request is due, send it."""
         if self._question is not None and self._question.done():
             if not self._question.exception():  # otherwise the wait for the job ends with that error, too
                 self.info = read_info(checked(self._question.result()))

@@ -26,7 +26,7 @@ from scaler.jobs.names import check_job_name
 from scaler.wire.messages.client import JobVerb
 
 OPENINGS_MOST = 3
-"""How often rows are compared again while other calls change the job."""
+"""The maximum number of times that a call opens a job and compares its rows, while other calls change the job."""
 
 Items = Iterable[Sequence[Any]]
 
@@ -51,7 +51,7 @@ def start(core: CallMaker[Any, Any], call: OpenJobCall) -> Job:
 
 
 def attend(core: CallMaker[Any, Any], call: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
-    """Create or find the job of a map. By default it stops at its first failure."""
+    """Create or find the job of a map. By default the job stops at its first failure."""
     most = call.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -164,7 +164,7 @@ def _handle(core: CallMaker[Any, Any], name: str, info: Info) -> Job:
 
 
 def find_all(core: CallMaker[Any, Any]) -> list[Job]:
-    """Return all jobs of this owner. Raises `JobError` if the scheduler keeps no jobs."""
+    """Return all jobs of this client's owner. Raises `JobError` if the scheduler keeps no jobs."""
     link: ClientLink = core.link
     link.check_open()
     known: list[Info] = read_info(ask(link, JobQuestion(JobVerb.LIST, "")))

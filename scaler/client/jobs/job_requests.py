@@ -29,11 +29,11 @@ Info = dict[str, Any]
 
 
 class JobChangedError(JobConflictError):
-    """Another call has changed the job since this one compared its rows."""
+    """Another call has changed the job since this call compared its rows."""
 
 
 class JobMissingError(JobError):
-    """There is no such job, or no longer the one that the client knows."""
+    """The scheduler has no job of this name, or has another job of this name than the client knows."""
 
 
 class RowEnd(NamedTuple):
@@ -48,8 +48,8 @@ def wait(question: JobQuestion, deadline: float | None = None, draw: Callable[[]
     """Wait for the answer to a request.
 
     Args:
-        deadline: in seconds of the monotonic clock; None waits without a limit.
-        draw: called every `REDRAW_SECONDS` meanwhile.
+        deadline: the end of the wait, in seconds of the monotonic clock; None waits without a limit.
+        draw: a function that is called every `REDRAW_SECONDS` during the wait, to draw a progress bar.
 
     Raises:
         JobConflictError, JobError: as `checked` does.
@@ -70,12 +70,14 @@ def wait(question: JobQuestion, deadline: float | None = None, draw: Callable[[]
 
 
 def seconds_left(deadline: float | None) -> float:
-    """Return the seconds until a deadline, 0 if it has passed."""
+    """Return the seconds until a deadline; 0 if the deadline has passed."""
     return inf if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def checked(response: JobResponse) -> JobResponse:
-    """Return an answer. Raises `JobConflictError` or `JobError` if it is a conflict, a refusal, or "not found"."""
+    """Return an answer. Raises `JobConflictError` or `JobError` if the answer is a conflict, a refusal, or "not
+    found".
+    """
     if response.status == JobAnswerKind.CHANGED:
         raise JobChangedError(response.reason)
     if response.status == JobAnswerKind.CONFLICT:

@@ -29,7 +29,7 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
         core: the core of the client.
         name: the name of the job, as the caller writes it.
         info: the state of the job.
-        work: the ids of its record and of the work that the caller knows.
+        work: the ids of the job's record and of the work that the caller knows.
 
     Raises:
         JobConflictError: if another call uses or has changed the job, or another version of Python made it.

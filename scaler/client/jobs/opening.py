@@ -1,7 +1,7 @@
-"""Opening: create the job of a call, continue it if the work is the same, or refuse or replace other work.
+"""Opening: create the job of a call, continue an existing job with the same work, or refuse or replace other work.
 
 Called by the client, in the thread of the user. The client compares the work, so the scheduler never unpickles a value.
-A job never returns results of another function, or of other arguments, than those of the call.
+The results of a job always belong to the function and the arguments of the call.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 ON_CHANGE = RAISE, RESTART, KEEP = "raise", "restart", "keep"
 
 UNWRITTEN_MOST = 8
-"""The most ranges sent and not yet acknowledged as written to disk."""
+"""The maximum number of ranges that are sent and not yet acknowledged as written to disk."""
 
 GIVE_UP_SECONDS = 5.0
 """The longest wait of a failed opening for the removal of the record that it created."""
@@ -67,12 +67,12 @@ class JobWork:
         sources: the sources of the modules that travel with the function, by module name.
         items: the arguments of each row.
         terms: priority, name and options of the tasks.
-        is_attended: whether the job runs only while a client needs it.
-        keep_seconds: the seconds since its last change after which the job is removed; None leaves it as it is.
+        is_attended: whether the job runs only while a client needs its results.
+        keep_seconds: the seconds since its last change after which the job is removed; None leaves this time as it is.
         max_failures: the option of the same name; None allows any number.
         on_change: the treatment of an existing job with other work: one of `ON_CHANGE`.
-        n_calls: returns the number of calls of this client that use the job, including this one.
-        deadline: in seconds of the monotonic clock; None: no deadline.
+        n_calls: a function that returns the number of calls of this client that use the job, including this one.
+        deadline: the end of the call, in seconds of the monotonic clock; None: no deadline.
     """
 
     name: str
@@ -94,7 +94,9 @@ class JobWork:
             raise ConfigError(f"on_change must be one of {known}, not {shown(self.on_change)}")
 
     def described(self, parts: Mapping[str, str]) -> dict[str, Any]:
-        """Return the terms of the job as sent to the scheduler. `parts`: the fingerprint of the function."""
+        """Return the terms of the job as the client sends them to the scheduler. `parts`: the fingerprint of the
+        function.
+        """
         priority, task_name, options, *_account = self.terms
         instruction = self.function.instruction
         return {
@@ -120,7 +122,8 @@ class Opening:
     Args:
         work: the work of the call.
         stored: the objects that this client holds, by id.
-        digest_of: returns the digest of the content of an object; raises `TypeError` if it cannot be compared.
+        digest_of: a function that returns the digest of the content of an object, or raises `TypeError` if the content
+            cannot be compared.
     """
 
     def __init__(
@@ -138,21 +141,23 @@ class Opening:
         self._terms = work.described(self._fingerprint.parts)
         self._ranges = RangeMaker(RowDigests(digest_of, {*work.sources}), work.function.block, self._make)
         self._info: Info = {}
-        """the state of the job at the scheduler when it was opened"""
+        """the state of the job at the scheduler when the job was opened"""
         self._is_made_here = self._has_version = False
-        """whether this call created the job; whether it created a new version of it"""
+        """whether this call created the job, and whether it created a new version of the job"""
         self._revision = 0
-        """the revision with which this work was compared: the scheduler refuses changes of any other revision"""
+        """the revision of the job with which this work was compared: the scheduler refuses changes of any other
+        revision
+        """
         self._is_other_work = False
         self._n_unknown = 0
         """the number of ended rows that cannot be compared and keep their results"""
         self._sent: set[str] = set()
-        """ids, in hex, of the objects sent to the job"""
+        """the ids, in hex, of the objects that were sent to the job"""
         self._stored = stored
         self._copies: dict[ObjectId, ObjectReference] = {}
-        """references to the job's own copies of objects that rows refer to, which outlive this program"""
+        """references to the job's own copies of objects that rows refer to; the copies outlive this program"""
         self._unsent: list[ObjectInstruction] = []
-        """copies not yet sent to the job"""
+        """copies of objects that were not yet sent to the job"""
 
     def open(self) -> Job:
         """Create or find the job. Return when all its rows are on disk.
@@ -226,7 +231,8 @@ class Opening:
     def _settle(self, rows: Iterator[tuple[Any, ...]]) -> tuple[int, Iterator[tuple[Any, ...]] | None]:
         """Compare this work with the existing job, and change the job as `on_change` says.
 
-        Returns: the number of rows that the job has, and an iterator over the remaining rows; None if none remain.
+        Returns: the number of rows that were compared, and an iterator over the remaining rows, or None if no rows
+        remain.
         """
         info = self._info
         other = self._other_work()
@@ -254,7 +260,7 @@ class Opening:
         return n_rows, chain(following, rows) if following else None
 
     def _other_work(self) -> list[str]:
-        """Return the differences from the existing job, except those of its rows."""
+        """Return the differences between this work and the existing job, except the differences between rows."""
         info, work = self._info, self._work
         if info["python"] != PYTHON:
             return [other_python(info)]
@@ -316,7 +322,9 @@ class Opening:
         )
 
     def _compare_range(self, first: int, own_rows: list[tuple[Any, ...]], digest: str, n_open: int) -> None:
-        """Compare rows with those of the job, and replace the range if it differs and `on_change` allows it."""
+        """Compare rows with the rows of one range of the job, and replace the range if it differs and `on_change`
+        allows it.
+        """
         info, ranges = self._info, self._ranges
         now = ranges.digest_of(own_rows)
         if not (now and now.hex() == digest):
@@ -344,14 +352,14 @@ class Opening:
             self._replace(first, own_rows)
 
     def _check_none_started(self, n_rows: int) -> None:
-        """Raise `JobConflictError` if rows from `n_rows` on have ended that must not run a second time."""
+        """Raise `JobConflictError` if a row with a number from `n_rows` on has ended and must not run a second time."""
         for first, n_known, _, n_open in self._info["ranges"] if self._is_once else ():
             if first + n_known > n_rows and n_open < n_known:
                 ended = bytes(self._ask(JobVerb.DIGESTS, first).frames[1])
                 self._check_may_change([row for row, is_over in enumerate(ended, first) if is_over and row >= n_rows])
 
     def _check_may_change(self, ended: list[int]) -> None:
-        """Raise `JobConflictError` if one of these ended rows must not run a second time."""
+        """Raise `JobConflictError` if any of the `ended` rows must not run a second time."""
         if ended and self._is_once and self._work.on_change != RESTART:
             what = "has started, and must not run again with other arguments: it has the option at_most_once"
             raise self._conflict(f"row {ended[0]:,} {what}", KEEP)
@@ -391,7 +399,7 @@ class Opening:
             self._ask(JobVerb.OBJECT, 0, int(instruction.kind), instruction.object_id, instruction.frames)
 
     def _send_rows(self, rows: Iterator[tuple[Any, ...]], first: int) -> int:
-        """Send the remaining rows, from the number `first` on. Return the total number of rows."""
+        """Send the remaining rows, which start at the number `first`. Return the total number of rows."""
         unwritten: deque[JobQuestion] = deque()
         n_rows = first
         for new in self._ranges.ranges(rows, first):
@@ -407,7 +415,7 @@ class Opening:
         return n_rows
 
     def _change(self, verb: JobVerb, first: int, body: bytes = b"", frames: Sequence[Any] = ()) -> None:
-        """Change known rows of the job. Raises `JobConflictError` if another program changes the job."""
+        """Change rows that the scheduler already has. Raises `JobConflictError` if another program changes the job."""
         token = bytes.fromhex(_new_token())
         response = self._await(self._sent_question(verb, first, self._revision, token + body, frames))
         self._revision = read_info(response)["revision"]
@@ -494,7 +502,9 @@ def _is_in_time(deadline: float) -> bool:
 
 
 def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
-    """Compare the digests of rows. Return the indices of rows that differ, and of those that cannot be compared."""
+    """Compare the digests of rows. Return the indices of rows that differ, and the indices of rows that cannot be
+    compared.
+    """
     size = len(NOT_COMPARED)
     changed: list[int] = []
     unknown: list[int] = []

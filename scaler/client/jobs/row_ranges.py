@@ -1,6 +1,6 @@
 """Ranges of rows: the arguments of a job, serialised for its record, with the digests by which they are compared.
 
-Used where a job is opened. Sends nothing.
+Used where a job is opened. The module sends nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""Limits of the rows and bytes in a range; a single larger row makes a range of its own."""
+"""The maximum number of rows and bytes in a range; a single larger row makes a range of its own."""
 
 
 _UNCHANGING = PLAIN | {ObjectReference}
-"""Classes of arguments that their source cannot change after it has yielded them."""
+"""The classes of arguments that the user's iterable cannot change after it has yielded them."""
 
 
 class PackedRange(NamedTuple):
@@ -36,27 +36,29 @@ class PackedRange(NamedTuple):
     row_digests: bytes
     block: bytes
     objects: Sequence[ObjectInstruction]
-    """the objects that these rows refer to"""
+    """the objects that the rows of the range refer to"""
 
 
 class PackedRow(NamedTuple):
-    """A row that was serialised when its source yielded it, because the source may change a value afterwards."""
+    """A row that was serialised when the user's iterable yielded it, because the iterable may change a value
+    afterwards.
+    """
 
     item: Sequence[Any]
     digest: bytes
     trouble: str
-    """the part of the row that cannot be compared; empty if all can"""
+    """the part of the row that cannot be compared; empty if all parts can"""
     block: RowArguments
     objects: Sequence[ObjectInstruction]
 
 
 class RangeMaker:
-    """A maker of ranges of rows.
+    """Makes ranges of the rows of a job.
 
     Args:
         digests: computes the digests of rows.
-        block_of: serialises arguments that are all plain; returns None for other arguments.
-        make: serialises the arguments of any row, given its number.
+        block_of: a function that serialises arguments that are all plain, and returns None for other arguments.
+        make: a function that serialises the arguments of any row, given the number of the row.
     """
 
     def __init__(
@@ -67,14 +69,14 @@ class RangeMaker:
     ) -> None:
         self._digests, self._block_of, self._make = digests, block_of, make
         self._are_made = False
-        """whether some rows may be a `PackedRow`"""
+        """whether a row may be a `PackedRow`"""
         self.n_not_compared = 0
         """the number of rows, of all ranges made, that cannot be compared"""
         self.first_not_compared = (0, "")
-        """the first row that cannot be compared, and the part that cannot"""
+        """the number of the first row that cannot be compared, and the part of the row that prevents it"""
 
     def rows(self, items: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        """Iterate over items as rows. Rows with values that the source may still change are serialised at once.
+        """Iterate over items as rows. A row with values that the iterable may still change is serialised at once.
 
         Raises: as `ranges`.
         """
@@ -89,7 +91,7 @@ class RangeMaker:
         )
 
     def _made(self, row: int, item: Any, is_kept: bool) -> tuple[Any, ...]:
-        """Return the row of an item that is not a tuple, or that its source may change."""
+        """Return the row of an item that is not a tuple, or that the user's iterable may still change."""
         check_item(row, item)
         arguments = tuple(item)
         if is_kept or _UNCHANGING.issuperset(map(type, arguments)):
@@ -112,10 +114,10 @@ class RangeMaker:
         return RowArguments(task.payload, task.object_ids, task.frames), objects
 
     def ranges(self, rows: Iterator[tuple[Any, ...]], first: int) -> Iterator[PackedRange]:
-        """Make ranges of the remaining rows, the next of which has the number `first`.
+        """Make ranges of the remaining rows. `first`: the number of the first remaining row.
 
         Raises:
-            TypeError: if an item is neither a tuple nor a list, or the function does not take it.
+            TypeError: if an item is neither a tuple nor a list, or the function does not take the item.
             SerializeObjectError: if an argument cannot be serialised.
         """
         while new := self.next_range(rows, first, ROWS, BYTES):
@@ -125,7 +127,7 @@ class RangeMaker:
     def next_range(
         self, rows: Iterator[tuple[Any, ...]], first: int, most_rows: int, most_bytes: int
     ) -> PackedRange | None:
-        """Make a range of the next rows, at most `most_rows`; None at the end of the rows. Raises as `ranges`."""
+        """Make a range of the next rows, at most `most_rows`; return None at the end of the rows. Raises as `ranges`."""
         blocks: list[bytes | RowArguments] = []
         taken: list[tuple[Any, ...]] = []
         objects: list[ObjectInstruction] = []
@@ -151,7 +153,9 @@ class RangeMaker:
         return PackedRange(first, len(blocks), digest, row_digests, pack_rows(blocks), objects)
 
     def digests_of(self, rows: Sequence[tuple[Any, ...]]) -> tuple[bytes, bytes, list[tuple[int, str]]]:
-        """Return the digest of a range, those of its rows, and (index, reason) of rows that cannot be compared."""
+        """Return the digest of a range, the digests of its rows, and (index, reason) of each row that cannot be
+        compared.
+        """
         if PackedRow not in {*map(type, rows)}:
             return *self._digests.of_both(rows), self._digests.not_compared
         parts = [row.digest if type(row) is PackedRow else self._digests.of_rows((row,)) for row in rows]
@@ -160,7 +164,7 @@ class RangeMaker:
         return b"" if troubles else range_digest(row_digests), row_digests, troubles
 
     def digest_of(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Return the digest of a range of rows; empty if one of them cannot be compared."""
+        """Return the digest of a range of rows; empty if a row of the range cannot be compared."""
         is_made = self._are_made and PackedRow in {*map(type, rows)}
         return self.digests_of(rows)[0] if is_made else self._digests.of_range(rows)
 

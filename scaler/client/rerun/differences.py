@@ -1,6 +1,6 @@
 """Differences: prints how this process differs from the one in which a task failed.
 
-Prints one block of lines on standard error before a call runs again; nothing if there is no difference. Values of
+Prints one block of text on standard error before a call runs again; nothing if there is no difference. Values of
 environment variables are neither printed nor compared.
 """
 
@@ -15,7 +15,7 @@ from scaler.processor.execution.place import ProcessFacts, process_facts
 from scaler.texts import NAME_CHARACTERS, printable
 
 NAMES_MOST = 12
-"""The maximum number of names of variables in one line."""
+"""The maximum number of names of environment variables in one line of the text."""
 
 
 def report_differences(label: str, remote: ProcessFacts | None, function: Any, notes: Sequence[str] = ()) -> None:
@@ -23,8 +23,8 @@ def report_differences(label: str, remote: ProcessFacts | None, function: Any, n
 
     Args:
         label: the name of the task in the text.
-        remote: facts about the other process; None if they are unknown.
-        function: the function; None if it cannot be read here.
+        remote: facts about the process in which the task failed; None if they are unknown.
+        function: the function of the task; None if it cannot be read here.
         notes: further differences, as sentences.
     """
     lines = [*differences(remote, process_facts(function)), *notes]
@@ -36,7 +36,7 @@ def report_differences(label: str, remote: ProcessFacts | None, function: Any, n
 
 
 def differences(remote: ProcessFacts | None, local: ProcessFacts) -> list[str]:
-    """Return the differences as lines; empty if there are none."""
+    """Return the differences between two processes as lines of text; empty if there are none."""
     if remote is None:
         return ["unknown: the failure does not describe its process (host, Python, packages, environment variables)"]
     lines = []
@@ -68,7 +68,9 @@ def _installed(package: str) -> str:
 
 
 def _missing(one: ProcessFacts, other: ProcessFacts) -> list[str]:
-    """Return the variables that are set in `one` only. Names after the end of a cut list are not compared."""
+    """Return the environment variables that are set only in `one`. If a list of names was cut, names after its end are
+    not compared.
+    """
     end = other.variables[-1] if other.omitted and other.variables else None
     known = {*other.variables}
     return [name for name in one.variables if name not in known and (end is None or name <= end)]

@@ -1,7 +1,7 @@
 """FailedCall: the function and the arguments of a task that failed, and how they are called in this process.
 
 The arguments are read as in a worker process (`scaler.processor.execution`). During the call, the random generators and
-`current_task` are set as for the task. The state of the generators is restored afterwards.
+`current_task` are set as for the task. The former state of the generators is restored after the call.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ from scaler.task_context import CurrentTask
 from scaler.wire.codec.structs import RunOptions
 
 ATTEMPT = 0
-"""The attempt in `current_task()`: no run on a worker has this number."""
+"""The attempt number that `current_task()` shows during a rerun: no run on a worker has this number."""
 
 
 _generators = RandomGenerators()
-"""Shared by all calls, because each instance waits for the import of torch once."""
+"""The random generators of this process. All calls share this object, because each instance waits for the import of
+torch once.
+"""
 
 
 _kept: dict[object, KeptState] = {}
-"""the state to restore at the end of each call that runs now; the latest call is the last"""
+"""the state of the random generators to restore at the end of each rerun in progress; the latest rerun is the last"""
 _keeping = threading.Lock()
-"""held by a thread that changes `_kept`"""
+"""the lock for changes of `_kept`"""
 
 
 class ReadCall(NamedTuple):
@@ -149,7 +151,7 @@ def run(call: FailedCall) -> Any:
 
 @contextlib.contextmanager
 def _generators_put_back() -> Iterator[None]:
-    """Context manager: restore the state of the generators, also if calls of several threads overlap."""
+    """Context manager: restore the state of the random generators, also if calls of several threads overlap."""
     call = object()
     with _keeping:
         _kept[call] = KeptState()

@@ -1,7 +1,8 @@
 """Failed call of a future: its function, arguments and objects, which the future keeps.
 
 Results of other tasks among the arguments are fetched from the scheduler. Results inside a graph, which are not stored,
-are computed again on the workers. Used by the futures of both clients, which wait in their own way.
+are computed again on the workers. Used by the futures of both clients, `Client` and `AsyncClient`; each client waits
+for the results in its own way.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class RerunLink(ResultFetcher, Protocol):
 
 
 class FailedFuture(Protocol):
-    """The part of either client's future that shows how its task ended."""
+    """The part of a future, of either client, that shows how the task ended."""
 
     name: str
     failed: FailedWork | None
@@ -57,11 +58,12 @@ class FailedFuture(Protocol):
 
 @dataclass
 class PreparedCall:
-    """A failed call, some of whose values are being fetched or computed again.
+    """A failed call whose missing values are being fetched or computed again.
 
     Attributes:
-        call: the call; its objects are complete when all arrivals are taken.
-        arrivals: the awaited values and their descriptions, by the ids of their objects.
+        call: the failed call; its objects are complete after `take` was called for each fetch.
+        objects: the values that have arrived, by the ids of their objects.
+        fetches: the awaited values and their descriptions, by the ids of their objects.
     """
 
     call: FailedCall
@@ -82,7 +84,7 @@ class PreparedCall:
         """Add a value that has arrived.
 
         Args:
-            error: the reason why it will not arrive; None if it has arrived.
+            error: the reason why the value will not arrive; None if the value has arrived.
 
         Raises:
             RerunError: if there is no value.
@@ -202,7 +204,7 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return the frames of the objects among the arguments of a call, including those of references.
+    """Return the frames of the objects among the arguments of a call, including the objects of references.
 
     Raises:
         RerunError: if an object is lost.
@@ -255,7 +257,7 @@ class _GraphCall:
         return PreparedCall(call, kept, self._fetches)
 
     def _recompute(self) -> None:
-        """Submit the calls whose results the node needs: the results stayed with the workers, and are lost."""
+        """Submit again the calls whose results the node needs: the results stayed with the workers, and are lost."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:
@@ -267,7 +269,9 @@ class _GraphCall:
         self._link.submit_graph(graph)
 
     def _result(self, position: int) -> tuple[int, bytes]:
-        """Return kind and data of the argument that replaces the result at a position, see `put_results`."""
+        """Return the kind and the data of the argument that replaces the result of a dependency, see `put_results`.
+        `position`: the position of the dependency.
+        """
         if position in self._recomputed:
             return OBJECT, self._recomputed[position]
         needed = self._graph.inputs[position]

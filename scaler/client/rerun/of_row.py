@@ -1,4 +1,4 @@
-"""Failed call of a row of a job: read from the record of the job, with its own copies of function and objects.
+"""Failed call of a row of a job: read from the record of the job, with the record's own copies of function and objects.
 
 Requests block the calling thread, like all requests about jobs. The function is from the latest version of the job.
 Modules of the job are read from this program if it has them.

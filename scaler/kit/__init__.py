@@ -1,7 +1,7 @@
 """The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. It knows nothing of tasks.
 
-All actors of schedulers, agents and executors inherit from its `Actor`. docs/explanation/actor-semantics.md lists the
-guarantees.
+All actors of schedulers, agents and executors inherit from the `Actor` of this package.
+docs/explanation/actor-semantics.md lists the guarantees.
 """
 
 from scaler.kit.actor import Actor, ActorRef, SupervisedRef, charged_to, handles

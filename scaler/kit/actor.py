@@ -35,12 +35,12 @@ R = TypeVar("R")
 
 ActorStop = pykka_messages._ActorStop
 """The message that Pykka's `stop` sends. The class is private in Pykka; tests/architecture/test_pykka_contract.py
-checks that it exists.
+checks that Pykka still has it.
 """
 
 
 class Question:
-    """A message from another thread that waits for an answer: exactly one value or one exception."""
+    """A message from another thread that waits for an answer: either a value or an exception, exactly once."""
 
     __slots__ = ("_future", "message")
 
@@ -82,7 +82,9 @@ class _Inbox:
 
 
 class _StoppedFlag:
-    """Pykka's `actor_stopped`, derived instead of stored: an Event per task would cost more than the task."""
+    """Pykka's `actor_stopped`, computed from the address when it is read: an `Event` per task would cost more than the
+    task.
+    """
 
     __slots__ = ("_ref",)
 
@@ -94,7 +96,7 @@ class _StoppedFlag:
 
 
 class ActorRef(pykka.ActorRef["Actor"]):
-    """The address of an actor. It stays valid; mail to a stopped actor is a counted dead letter.
+    """The address of an actor. The address stays valid: mail to a stopped actor is counted as a dead letter.
 
     `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
     `stop`, `proxy`). Waiting for an answer in the dispatcher's own thread deadlocks.
@@ -110,11 +112,11 @@ class ActorRef(pykka.ActorRef["Actor"]):
         self._queue = dispatcher._last if actor_type.runs_last else dispatcher._ready
         self._parent = parent
         self.supervised = False
-        """whether a supervisor may put a new actor behind this address after a failure"""
+        """whether a supervisor may attach a new actor to this address after a failure"""
         self._mailbox: list[Any] | DeadLetters | None = None
 
     def send(self, message: Any) -> None:
-        """Send `message`, from the dispatcher's own thread. Never blocks and never raises."""
+        """Send `message`. Called only in the dispatcher's own thread; never blocks and never raises."""
         mailbox = self._mailbox
         if mailbox is None:
             self._mailbox = [message]
@@ -123,7 +125,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
             mailbox.append(message)
 
     def notify(self, message: Any) -> None:
-        """Send `message` in the urgent lane: it is handled before the mail of any mailbox."""
+        """Send `message` in the urgent lane: the actor handles it before the mail of any mailbox."""
         self._dispatcher._urgent.append((self, message))
 
     def is_stopped(self) -> bool:
@@ -160,7 +162,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
 
 
 class SupervisedRef(ActorRef):
-    """The address of a supervisor's child. Its mail waits while there is no actor behind it."""
+    """The address of a supervisor's child. Mail waits at this address while it has no actor."""
 
     __slots__ = ()
 
@@ -175,8 +177,8 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """message type -> function that returns the sender to which a failure is charged; None if the sender is not an
-        actor
+        """message type -> function that returns the sender to which a failure is charged; None in place of the function
+        if the sender is not an actor
         """
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
@@ -235,13 +237,15 @@ class Actor(pykka.Actor):
     """
 
     handlers: ClassVar[HandlerTable] = HandlerTable()
-    """Handlers by message type; collected once per class."""
+    """the handlers by message type, collected once per class"""
 
     has_on_stop: ClassVar[bool] = False
     """whether the class has its own `on_stop`: calling an empty one would cost time in each task"""
 
     runs_last: ClassVar[bool] = False
-    """whether actors of this class have a turn only when no other actor has mail, and then handle all their mail"""
+    """whether actors of this class have a turn only when no other actor has mail; in that turn they handle all their
+    mail
+    """
 
     _actor_ref: ActorRef
 
@@ -259,7 +263,7 @@ class Actor(pykka.Actor):
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> Any:
-        """Not used by this runtime: an actor lives on a dispatcher.
+        """Raise, because this runtime does not use `start`: an actor lives on a dispatcher.
 
         Raises:
             TypeError: always; the text names `Dispatcher.spawn`.
@@ -300,16 +304,16 @@ class Actor(pykka.Actor):
         return self._actor_ref._dispatcher.clock()
 
     def schedule(self, delay_seconds: float, message: Any) -> Timer:
-        """Send `message` to this actor after `delay_seconds`, unless it has ended or was restarted by then."""
+        """Send `message` to this actor after `delay_seconds`, unless this actor has ended or was restarted by then."""
         ref = self._actor_ref
         return ref._dispatcher.schedule(delay_seconds, ref, message, self if ref.supervised else None)
 
     def stop(self) -> None:
-        """End in order, after the mail that waits now has been handled."""
+        """End this actor in order, after the mail that waits now has been handled."""
         self._actor_ref.send(ActorStop())
 
     def stop_now(self) -> None:
-        """End in order: `on_stop` runs at once, and the current handler is the last one.
+        """End this actor in order: `on_stop` runs at once, and no handler is called after the current one.
 
         Mail that still waits becomes dead letters, or waits for the supervisor's decision if there is one.
         """
@@ -338,7 +342,7 @@ class Actor(pykka.Actor):
 
     @handles(Question)
     def _answer(self, question: Question) -> None:
-        """Handle a question. The answer or the exception goes only to the thread that asked.
+        """Handle a question. Only the thread that asked gets the answer or the exception.
 
         An exception that is not an `Exception`, such as `SystemExit`, is also raised here, as a failure of this actor.
         """
@@ -358,7 +362,7 @@ class Actor(pykka.Actor):
 
     @handles(MessageRefused)
     def _message_refused(self, refused: MessageRefused) -> None:
-        """Fail with the error of the shared actor that could not handle a message of this actor."""
+        """Fail this actor with the error of the shared actor that could not handle its message."""
         raise refused.error
 
     @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from scaler.kit.actor import Actor, ActorRef
 
 Clock: TypeAlias = Callable[[], float]
-"""Returns monotonic seconds from an arbitrary start."""
+"""A function that returns monotonic seconds from an arbitrary start."""
 
 
 SWEEP_FROM = 1024
-"""The number of cancelled timers up to which the heap is not swept."""
+"""The number of cancelled timers up to which they stay in the heap."""
 
 
 class Timer:
@@ -39,7 +39,7 @@ class Timer:
         return self.ref is not None
 
     def cancel(self) -> None:
-        """Cancel the message. Idempotent; ignored after it was sent."""
+        """Cancel the message. May be called several times; ignored after the message was sent."""
         if self.ref is not None:
             self.ref = self.message = self._owner = None
             self._timers.count_cancelled()
@@ -57,8 +57,8 @@ class Timer:
 class Timers:
     """All timers of one dispatcher, the earliest first.
 
-    A cancelled timer stays in the heap, because a search for it would cost more. When most timers are cancelled, the
-    heap is swept, so that it stays small.
+    A cancelled timer stays in the heap, because a search for the timer would cost more. When most timers are cancelled,
+    they are removed from the heap, so that it stays small.
     """
 
     def __init__(self) -> None:
@@ -71,13 +71,15 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`; if `owner` is given, only if it is still the actor behind `ref`."""
+        """Send `message` to `ref` at `deadline`. If `owner` is given, send the message only if `owner` is still the
+        actor behind `ref`.
+        """
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer
 
     def next_deadline(self) -> float | None:
-        """Return when the earliest timer that is not cancelled is due, or None if there is none."""
+        """Return when the earliest timer that is not cancelled is due; None if there is no such timer."""
         heap = self._heap
         while heap and heap[0][2].ref is None:
             heapq.heappop(heap)
@@ -95,7 +97,7 @@ class Timers:
                 timer.fire()
 
     def count_cancelled(self) -> None:
-        """Count a cancelled timer in the heap, and sweep the heap when most are cancelled."""
+        """Count a cancelled timer in the heap. When most timers are cancelled, remove them from the heap."""
         self._cancelled += 1
         if self._cancelled > SWEEP_FROM and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].ref is not None]

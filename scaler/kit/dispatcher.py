@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 TURN_MESSAGES = 256
 
 RUN_MESSAGES = 8192
-"""The most messages handled in one call of `run`, so that the shell gets to its sockets."""
+"""The maximum number of messages handled in one call of `run`, so that the shell gets to its sockets."""
 
 
 class DeadLetters:
@@ -46,14 +46,14 @@ def _nothing() -> None:
 
 
 class Dispatcher:
-    """Runs actors.
+    """Runs all actors of a process in one thread.
 
     Args:
-        clock: returns monotonic seconds.
-        wake: called, from any thread, when another thread has sent mail; it must make the shell call `run` soon. It
-            must not raise, not even if it is called once more after `close`.
-        on_escalation: called with the error when an actor without a parent fails, because no actor can restart it. It
-            must not raise.
+        clock: a function that returns monotonic seconds.
+        wake: a function that makes the shell call `run` soon. Other threads call it when they have sent mail. It must
+            not raise, not even if it is called once more after `close`.
+        on_escalation: a function that is called with the error when an actor without a parent fails, because no actor
+            can restart it. The function must not raise.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class Dispatcher:
         self._on_escalation = on_escalation
         self._ready: deque[ActorRef] = deque()
         self._last: deque[ActorRef] = deque()
-        """the queue of actors that run last"""
+        """the queue of the actors that run last and have mail"""
         self._urgent: deque[tuple[ActorRef, Any]] = deque()
         self._posted: deque[tuple[ActorRef, Any]] = deque()
         self._timers = Timers()
         self.next_deadline = self._timers.next_deadline
-        """returns the clock's time at which the next timer is due, or None"""
+        """a function that returns the clock's time at which the next timer is due, or None"""
         self._addresses: set[ActorRef] = set()
         self.is_closed = False
 
     # Life of an actor
 
     def spawn(self, actor: Actor, parent: ActorRef | None = None) -> ActorRef:
-        """Start `actor`. Its failure is reported to `parent`. Its `on_start` has run when this returns."""
+        """Start `actor` and run its `on_start`. A failure of the actor is reported to `parent`."""
         ref = ActorRef(type(actor), self, parent)
         ref._actor = actor
         actor._actor_ref = ref
@@ -97,7 +97,7 @@ class Dispatcher:
         return ref
 
     def attach(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` behind an address that has none. It receives the mail that waited.
+        """Start `actor` behind an address that has no actor. The actor receives the mail that waited.
 
         Raises:
             ActorStoppedError: if the address has ended, or has an actor.
@@ -156,7 +156,7 @@ class Dispatcher:
     # Mail
 
     def post(self, ref: ActorRef, message: Any) -> None:
-        """Send `message` from any thread, and wake the dispatcher. After `close` it is a dead letter."""
+        """Send `message` from any thread, and wake the dispatcher. After `close` the message becomes a dead letter."""
         self._posted.append((ref, message))
         if self.is_closed:
             self._refuse_posted()
@@ -164,8 +164,8 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`; if `owner` is given, only if `owner` is still the actor behind
-        `ref`.
+        """Send `message` to `ref` after `delay_seconds`. If `owner` is given, send the message only if `owner` is still
+        the actor behind `ref`.
         """
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
@@ -175,9 +175,9 @@ class Dispatcher:
         """Run actors with mail until no mail waits or about `budget` messages were handled.
 
         Args:
-            flush: called when outgoing messages may be sent: before an actor that runs last has its turn, after the
-                receivers of its mail have had theirs, and at the end. So peers can work while this process runs the
-                remaining actors.
+            flush: a function that sends outgoing messages, so that peers can work while this process runs the remaining
+                actors. Called before an actor that runs last has its turn, after the receivers of its mail have had
+                theirs, and at the end.
 
         Returns:
             True when no mail waits; False when the budget ended the run.
@@ -203,7 +203,9 @@ class Dispatcher:
         return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
 
     def _run_mail(self, most: int) -> int:
-        """Run actors that do not run last, until no mail waits or `most` messages were handled. Return their number."""
+        """Run actors that do not run last, until no mail waits or `most` messages were handled. Return the number of
+        handled messages.
+        """
         ready, urgent = self._ready, self._urgent
         left = most
         while left > 0:
@@ -219,7 +221,7 @@ class Dispatcher:
 
     @property
     def has_mail(self) -> bool:
-        """Whether `run` has anything to do, apart from timers."""
+        """Whether `run` has mail to handle, not counting timers."""
         return bool(self._ready or self._last or self._urgent or self._posted)
 
     def _take_posted(self) -> None:
@@ -233,8 +235,9 @@ class Dispatcher:
             ref.send(message)
 
     def _run_ready(self, most: int) -> int:
-        """Give actors with mail their turns, until one had several messages, there is urgent mail, or `most` messages
-        were handled. Return the number of handled messages. Turns with one message are inlined here, because most are.
+        """Give actors with mail their turns, until an actor had several messages, there is urgent mail, or `most`
+        messages were handled. Return the number of handled messages. Turns with one message are inlined here,
+        because most turns have one.
         """
         ready, urgent = self._ready, self._urgent
         next_ref = ready.popleft
@@ -267,7 +270,7 @@ class Dispatcher:
         return handled
 
     def _turn(self, ref: ActorRef, most: int = TURN_MESSAGES) -> int:
-        """Let one actor handle the mail it had at the start of its turn. Return the number of handled messages."""
+        """Let one actor handle the mail that it had at the start of its turn. Return the number of handled messages."""
         mailbox, actor = ref._mailbox, ref._actor
         if type(mailbox) is not list or actor is None:
             return 0
@@ -294,7 +297,9 @@ class Dispatcher:
         return len(mailbox) - self._put_back(ref, mail)
 
     def _run_urgent(self, most: int) -> int:
-        """Handle at most `most` urgent messages, including new ones. Return their number."""
+        """Handle at most `most` urgent messages, including those that arrive meanwhile. Return the number of handled
+        messages.
+        """
         urgent, handled = self._urgent, 0
         while urgent and handled < most:
             ref, message = urgent.popleft()
@@ -321,7 +326,9 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """Remove an actor that raised. Its mail waits if a supervisor may restart it, else it becomes dead letters."""
+        """Remove an actor that raised. The mail of the actor waits if a supervisor may restart the actor; otherwise it
+        becomes dead letters.
+        """
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None
@@ -338,7 +345,7 @@ class Dispatcher:
         self._notify_parent(ref, error)
 
     def report_failure(self, ref: ActorRef, error: BaseException) -> None:
-        """Count and log an actor at `ref` that could not be created, and notify its parent."""
+        """Count and log the failure to create an actor at `ref`, and notify the parent of `ref`."""
         self._log_failure(ref, error)
         self._notify_parent(ref, error)
 
@@ -370,7 +377,8 @@ class Dispatcher:
     def close(self) -> None:
         """Stop accepting mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
 
-        Call it in the thread that calls `run`. No actor is notified: stop the root first. Idempotent.
+        Call this method in the thread that calls `run`; it may be called several times. No actor is notified: stop the
+        root first.
         """
         self.is_closed = True
         self._refuse_posted()
@@ -384,7 +392,7 @@ class Dispatcher:
                 return
 
     def _refuse_if_closed(self) -> bool:
-        """Refuse waiting mail if a handler has closed this dispatcher. Return whether it is closed."""
+        """Refuse waiting mail if a handler has closed this dispatcher. Return whether this dispatcher is closed."""
         if self.is_closed:
             self._refuse_waiting()
         return self.is_closed

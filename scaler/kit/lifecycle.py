@@ -1,6 +1,6 @@
 """Mail about the life of actors. It is sent in the urgent lane, ahead of all other mail.
 
-Sent by the dispatcher when an actor fails or stops, and received by that actor's parent.
+The dispatcher sends this mail when an actor fails or stops, and the actor's parent receives it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @message
 class ChildFailed:
-    """A child raised. It handles no mail until its parent decides."""
+    """A child raised an error. The child handles no mail until its parent decides."""
 
     child: ActorRef
     error: BaseException
@@ -30,18 +30,22 @@ class ChildStopped:
 
 @message
 class MessageRefused:
-    """Notifies a sender that a shared actor could not handle its message, and has dropped it."""
+    """Notifies a sender that a shared actor could not handle the sender's message, and has dropped the message."""
 
     message: Any
     error: Exception
 
 
 class ExplainedError(RuntimeError):
-    """An actor cannot continue, through no fault of its code. The error's text is enough, so no traceback is logged."""
+    """An actor cannot continue, through no fault of its code. The text of the error is enough, so no traceback is
+    logged.
+    """
 
 
 class UnknownMessageError(TypeError):
-    """An actor received a message it has no handler for: a bug of the sender, and a failure of the receiver."""
+    """An actor received a message for which it has no handler. The error is a bug of the sender, and a failure of the
+    receiver.
+    """
 
 
 class ActorStoppedError(RuntimeError):

@@ -1,7 +1,7 @@
 """Supervisor: keeps children alive, by their specifications.
 
-A failed child is restarted at the same address, so its senders need not know; its mail waits. Restarts are counted
-against a budget. A supervisor with more than `times` failures within `within_seconds` fails itself, and its own
+A failed child is restarted at the same address, so its senders need not know; mail to the child waits. Restarts are
+counted against a budget. A supervisor with more than `times` failures within `within_seconds` fails itself, and its own
 supervisor decides (escalation). A root that fails ends the process.
 
 A permanent child that ends in order is restarted at the same address, without a charge to the budget and in the
@@ -31,28 +31,30 @@ Peers: TypeAlias = Mapping[str, ActorRef]
 
 
 class Restart(Enum):
-    """When a child is restarted."""
+    """The cases in which a child is restarted after its end."""
 
     PERMANENT = "permanent"
-    """always"""
+    """after every end, in order or by a failure"""
     TRANSIENT = "transient"
     """after a failure only"""
 
 
 class Strategy(Enum):
-    """Which children are restarted with a failed child."""
+    """The children that are restarted when one child fails."""
 
     ONE_FOR_ONE = "one for one"
     """only the failed child"""
     REST_FOR_ONE = "rest for one"
-    """it and the children that were started after it"""
+    """the failed child and the children that were started after it"""
     ONE_FOR_ALL = "one for all"
     """all children"""
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How a child is created, and when it is restarted. A `factory` that raises counts as a failure of its child."""
+    """The specification of a child: how to create the child, and when to restart it. A `factory` that raises counts as
+    a failure of the child.
+    """
 
     name: str
     actor_type: type[Actor]
@@ -62,7 +64,7 @@ class ChildSpec:
 
 @dataclass(frozen=True)
 class RestartBudget:
-    """The most failures within a number of seconds. After one more, the supervisor itself fails."""
+    """The maximum number of failures in a number of seconds. After one more failure, the supervisor itself fails."""
 
     times: int = 5
     within_seconds: float = 10.0
@@ -98,12 +100,13 @@ DEFAULT_BACK_OFF = BackOff()
 
 
 class Supervisor(Actor):
-    """Starts its children in order, stops them in reverse order, and restarts them by its strategy.
+    """Starts its children in order, stops them in reverse order, and restarts them according to its strategy.
 
     A supervisor that is itself restarted creates new addresses for its children.
 
     Args:
-        on_restart: called with the name and the error of a child that failed and will be restarted. It must not raise.
+        on_restart: a function that is called with the name and the error of a child that failed and will be restarted.
+            The function must not raise.
     """
 
     def __init__(
@@ -137,7 +140,7 @@ class Supervisor(Actor):
         self._start_waiting(tuple(self._specs))
 
     def add(self, spec: ChildSpec) -> ActorRef:
-        """Start another child, as the last one.
+        """Start another child, which becomes the last in the order of children.
 
         Raises:
             ValueError: if a child of that name exists.
@@ -192,8 +195,8 @@ class Supervisor(Actor):
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:
-        """Return the name of the child; None if it has an actor or a pending restart, so a message about its end is out
-        of date.
+        """Return the name of a child whose end is not handled yet. Return None if the child has an actor or a pending
+        restart: the message about its end is out of date.
         """
         name = self._names.get(child)
         return name if name is not None and self._is_waiting(name) else None
@@ -225,7 +228,7 @@ class Supervisor(Actor):
         return ref
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether the address has no actor and no pending back-off."""
+        """Return whether the address of a child has no actor and no pending restart."""
         ref = self._addresses.get(name)
         if ref is None or ref._actor is not None or ref.is_stopped():
             return False
@@ -234,7 +237,7 @@ class Supervisor(Actor):
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
         """Start the children of `names` that are not running, in order. If siblings depend on each other, stop at the
-        first one that does not start: the decision about it also starts the children after it.
+        first child that does not start: the decision about that child also starts the children after it.
         """
         for name in names:
             if self._is_waiting(name):

@@ -1,7 +1,7 @@
 """Allowance: a token bucket that limits how many lines of text pass per second, with a burst after a silence.
 
-Once it is empty, no line passes until a tenth of a burst is available, so that lines pass in readable pieces. Used by
-all modules that forward the output of tasks.
+Once the bucket is empty, no line passes until a tenth of a burst is available, so that lines pass in readable pieces.
+Used by all modules that forward the output of tasks.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 CHARACTERS_PER_LINE = 256
-"""A line of more characters counts for several."""
+"""The number of characters that count as one line; a longer line counts for several lines."""
 OPENING_PART = 0.1
-"""The part of a full burst that must be available before lines pass again."""
+"""The part of a full burst, from 0 to 1, that must be available before lines pass again."""
 
 
 class Allowance:
-    """The number of lines that may pass now.
+    """A number of lines that may pass now. The number grows with time, and each passing line reduces it.
 
     Args:
         lines_per_second: how fast the number grows.
         burst_seconds: the seconds of silence after which the number stops growing.
-        clock: returns the time in seconds.
+        clock: a function that returns the time in seconds.
     """
 
     def __init__(self, lines_per_second: float, burst_seconds: float, clock: Callable[[], float]) -> None:
@@ -32,7 +32,9 @@ class Allowance:
         """the number of lines that must be available before any line passes"""
 
     def take(self, characters: int) -> bool:
-        """Return whether a line of this many characters may pass, and subtract the line if so."""
+        """Return whether a line of this many characters may pass. If the line may pass, subtract it from the number of
+        lines.
+        """
         now = self._clock()
         self._available = min(self._capacity, self._available + (now - self._updated_at) * self._rate)
         self._updated_at = now

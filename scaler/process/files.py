@@ -1,4 +1,4 @@
-"""Files: raises the limit of open files, warns when it is nearly reached, and then stops accepting connections."""
+"""Files: raises the limit of open files, warns when nearly all files are open, and then stops accepting connections."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from scaler.config import ConfigError
 MANY_FILES = 65_536
 
 RESERVE = 0.1
-"""Free files are scarce below this part of the limit."""
+"""The part of the limit, from 0 to 1, below which free files are scarce."""
 RESERVE_LEAST = 256
-"""Free files are also scarce below this number, but at most a quarter of the limit: the most files opened between
-checks.
+"""The number below which free files are always scarce, but at most a quarter of the limit. No more files than this are
+opened between two checks.
 """
 
 
@@ -48,7 +48,7 @@ def allow_many_files(what: str, least: int) -> None:
 
 
 class OpenFiles:
-    """A check whether nearly all files are in use. It takes two system calls, and reports each shortage once.
+    """A check whether nearly all files are in use. The check takes two system calls, and reports each shortage once.
 
     Attributes:
         are_scarce: whether few files were free at the last check.
@@ -71,7 +71,7 @@ class OpenFiles:
 
 
 def _lowest_free(limit: int) -> int:
-    """Return the lowest free descriptor, which the system gives to the next file; `limit` if none is free."""
+    """Return the lowest free descriptor, which the system gives to the next file; `limit` if no descriptor is free."""
     try:
         descriptor = os.dup(0)
     except OSError:

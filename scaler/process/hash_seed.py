@@ -1,11 +1,11 @@
 """Hash seed: gives the workers of all clusters the same seed, so that `hash(text)` is the same wherever a task runs.
 
-Python reads the seed of `hash` for `str` and `bytes` from PYTHONHASHSEED when it starts, and draws a random one if that
-variable is not set. Forks inherit the seed, and programs inherit the variable. So each agent is started with a seed,
-and its fork servers, its worker processes and the programs of their tasks have the same one. A value that the user has
-set stays.
+Python reads the seed of `hash` for `str` and `bytes` from PYTHONHASHSEED when it starts, and draws a random seed if
+that variable is not set. Forks inherit the seed, and programs inherit the variable. So each agent is started with a
+seed, and its fork servers, its worker processes and the programs of their tasks have the same seed. A seed that the
+user has set is kept.
 
-A command that replaces itself imports this module twice, so it imports only `os` and `sys`.
+A command that replaces itself imports this module twice, so this module imports only `os` and `sys`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import sys
 
 VARIABLE = "PYTHONHASHSEED"
 SEED = "0"
-"""The seed of all workers, unless the user has set one."""
+"""The hash seed of all workers, unless the user has set a seed."""
 RANDOM = "random"
-"""The value with which each program draws a random seed."""
+"""The value of PYTHONHASHSEED with which each program draws a random seed."""
 
 _SAMPLE = "scaler"
 _STARTING = ("__main__", "runpy", "scaler")
@@ -25,7 +25,7 @@ _STARTING = ("__main__", "runpy", "scaler")
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for a child process that runs workers: that of this process, with a hash seed."""
+    """Return the environment for a child process that runs workers: this process's environment, with a hash seed."""
     return {**os.environ, VARIABLE: os.environ.get(VARIABLE) or SEED}
 
 
@@ -55,12 +55,12 @@ def text_hash() -> int:
 
 
 def is_random() -> bool:
-    """Return whether the user has asked for random seeds."""
+    """Return whether the user has set PYTHONHASHSEED to request random seeds."""
     return os.environ.get(VARIABLE) == RANDOM and not sys.flags.ignore_environment
 
 
 def _is_whole_program(commands: tuple[str, ...]) -> bool:
-    """Return whether the main program is one of these scripts or a module of Scaler, and called the command."""
+    """Return whether the main program is a script in `commands` or a module of Scaler, and called the command."""
     frame = sys._getframe(1)  # noqa: SLF001 - documented, and the only way to know
     while frame.f_back is not None:
         frame = frame.f_back
@@ -74,7 +74,7 @@ def _is_whole_program(commands: tuple[str, ...]) -> bool:
 
 
 def _program() -> tuple[str, list[str]]:
-    """Return the path and command line to execute. A script that was started by its name keeps it for `ps`."""
+    """Return the path and command line to execute. A script that was started by its name keeps that name in `ps`."""
     words = sys.orig_argv
     # The script follows the interpreter, or an option in the script's first line.
     for place in range(1, min(3, len(words))):

@@ -1,7 +1,7 @@
 """Interpreter: starts fresh interpreters that run a module of this package: the parts of a node, and local clusters.
 
-They get the flags and the module path of this interpreter. Modules of the working directory come last. Settings are
-passed on standard input, because all users of a host can read command lines.
+A fresh interpreter gets the flags and the module path of this interpreter. Modules of the working directory are found
+last. Settings are passed on standard input, because all users of a host can read command lines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REPORT = 'import os, sys; os.write(int(sys.argv[2]), b"\\n")\n'
 
 
 def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
-    """Return the command that runs `main` of a module once it has read `modules_line` from its standard input.
+    """Return the command that runs `main` of a module after it has read `modules_line` from its standard input.
 
     Args:
         reports: whether the command first writes an empty line to the descriptor in its second argument, to report that
@@ -55,7 +55,7 @@ def unblock_signals() -> None:
 
 
 def modules_line() -> bytes:
-    """Return the line that tells a new interpreter its module path."""
+    """Return the line of text that passes the module path of this process to a new interpreter."""
     return f"{json.dumps(sys.path)}\n".encode()
 
 
@@ -75,12 +75,12 @@ def no_collections() -> Iterator[None]:
 def start_part(
     module: str, settings: str, connection: int, variables: Mapping[str, str], *, is_session: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a part of a node. Its `main` reads its connection and settings by `part_of_node`.
+    """Start a part of a node. The `main` of the part reads its connection and settings with `part_of_node`.
 
     Args:
-        connection: the descriptor of its end of a socket.
+        connection: the descriptor of the part's end of a socket.
         variables: environment variables in addition to those of this process.
-        is_session: whether it gets a session and a process group of its own.
+        is_session: whether the part gets a session and a process group of its own.
     """
     inherited = {name: value for name, value in os.environ.items() if name != strays.MARK}
     with memory_with(modules_line() + settings.encode()) as standard_input:
@@ -105,13 +105,16 @@ def restart_part(module: str, settings: str, connection: int) -> NoReturn:
 
 
 def part_of_node() -> tuple[int, str]:
-    """Return the descriptor of the connection and the settings of this part of a node. Called by its main program."""
+    """Return the descriptor of the connection and the settings of this part of a node. The main program of the part
+    calls this function.
+    """
     return int(sys.argv[1]), sys.stdin.buffer.read().decode()
 
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield the descriptor of anonymous memory that contains `data`, to be read from its start.
+    """Yield the descriptor of anonymous memory that contains `data`. The position of the descriptor is the start of
+    `data`.
 
     A pipe would block this process if the other process did not read it.
     """

@@ -24,14 +24,14 @@ from scaler.texts import escaped, printable
 
 FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
 OURS = "scaler."
-"""The loggers of Scaler are below this name."""
+"""The prefix of the names of Scaler's loggers."""
 TASK_OUTPUT = "scaler.task"
-"""The logger of what tasks print; it ignores the level."""
+"""The name of the logger for what tasks print. This logger ignores the level in the settings."""
 SLOW_READER_SECONDS = 0.2
-"""How long a line of a task waits for a slow reader."""
+"""The longest time for which a line of a task waits for a slow reader."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 _CONTINUED = re.compile(r"\n(?=\S)")
-"""The start of a further line of a record. Such lines are indented, so that none looks like a record."""
+"""Matches the start of a further line of a log record. Further lines are indented, so that none looks like a record."""
 _DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
 
@@ -39,9 +39,9 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
     """Send all logging of this process to the places that `config` names.
 
     Args:
-        worker: the worker of this process, if any. Its processes append whole lines to files whose names end with its
-            name.
-        is_strict: whether a file that cannot be opened is an error. Otherwise each line tries to open it again: a
+        worker: the name of this process's worker; empty if this process belongs to no worker. The processes of a worker
+            append whole lines to files whose names end with the name of the worker.
+        is_strict: whether a file that cannot be opened is an error. Otherwise each line tries to open the file again: a
             removed folder or a full disk stops no process of a running cluster.
 
     Raises:
@@ -169,7 +169,7 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
     """A stream handler that never blocks a scheduler, an agent or a task for lack of a reader.
 
     A pipe without a reader and a stopped terminal (Ctrl-S) accept no data. Lines are dropped meanwhile, and the next
-    line that is written reports their number.
+    line that is written reports the number of dropped lines.
 
     Args:
         wait_seconds: how long a line waits for a slow reader, unless the line before it was dropped.
@@ -180,7 +180,7 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
         self._wait_seconds = wait_seconds
         self._lost = 0
         self._is_line_incomplete = False
-        """whether the last written line lacks its end"""
+        """whether the end of the last written line is missing"""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -229,7 +229,7 @@ def _opened_nonblocking(descriptor: int) -> int | None:
     """Open a pipe or terminal a second time as non-blocking, for this process alone. Return None if that is not
     possible.
 
-    Other processes write to it too, so it may become full between a check for space and the write.
+    Other processes write to the same pipe or terminal, so it may become full between a check for space and the write.
     """
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
@@ -241,10 +241,10 @@ def _opened_nonblocking(descriptor: int) -> int | None:
 
 
 class _FileHandler(_LogsErrorOnce, logging.FileHandler):
-    """A handler that creates files for their user alone. It follows no symbolic link, because another user may have
-    made it.
+    """A handler that creates files for their user alone. The handler follows no symbolic link, because another user may
+    have made the link.
 
-    The number of its descriptor is so high that tasks which close all usual descriptors leave it open.
+    The number of the handler's descriptor is so high that tasks which close all usual descriptors leave it open.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -1,8 +1,8 @@
 """Loop: an event loop that sleeps until a descriptor is ready, a timer is due or a signal arrives, and calls back.
 
-Used by the shell, which each message wakes: that takes less processor time than with asyncio
-(`docs/decisions/0011-no-asyncio-on-the-hot-path.md`). Its methods have the names of asyncio's, so that uvloop can
-replace it. One thread runs it; only `call_soon_threadsafe` may be called from another thread.
+Used by the shell, which each message wakes: this loop takes less processor time than asyncio
+(`docs/decisions/0011-no-asyncio-on-the-hot-path.md`). The methods have the names of asyncio's, so that uvloop can
+replace this loop. One thread runs the loop; only `call_soon_threadsafe` may be called from another thread.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class EventLoop(Protocol):
 
 
 class Poller(Protocol):
-    """`select.epoll`, or `Poll`."""
+    """Waits until descriptors are ready: `select.epoll`, or `Poll`."""
 
     def register(self, fd: int, eventmask: int, /) -> object: ...
     def modify(self, fd: int, eventmask: int, /) -> object: ...
@@ -65,7 +65,7 @@ class Poller(Protocol):
 
 
 class Poll:
-    """`select.poll` with seconds, for systems without epoll."""
+    """A poller for systems without epoll: `select.poll` with time-outs in seconds."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -108,7 +108,7 @@ class Loop:
     """An event loop for a few timers, not for thousands.
 
     Args:
-        poller: waits for descriptors; None: the best poller of this system.
+        poller: the poller that waits for descriptors; None: the best poller of this system.
     """
 
     def __init__(self, poller: Poller | None = None) -> None:
@@ -117,7 +117,7 @@ class Loop:
         self._writers: dict[int, Callback] = {}
         self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
         self._timers: list[LoopTimer] = []
-        """timers, the next one first"""
+        """the timers, in the order of their times"""
         self._is_stopping = self._is_closed = False
         self._signals: set[int] = set()
         self.time = time.monotonic
@@ -127,7 +127,7 @@ class Loop:
         self.add_reader(self._woken.fileno(), self._wake_up)
 
     def run_forever(self) -> None:
-        """Run until `stop` is called. If `stop` was called before, make the calls that are due and return."""
+        """Run until `stop` is called. If `stop` was called before, run the callbacks that are due and return."""
         is_last = False
         while not is_last:
             is_last = self._is_stopping
@@ -155,7 +155,7 @@ class Loop:
             _call(*soon.popleft())
 
     def stop(self) -> None:
-        """End `run_forever` after all calls that are due now."""
+        """End `run_forever` after all callbacks that are due now."""
         self._is_stopping = True
 
     def close(self) -> None:
@@ -177,11 +177,11 @@ class Loop:
     # Callbacks
 
     def call_soon(self, callback: Callback, *args: Any) -> None:
-        """Call `callback` after all calls that are due now."""
+        """Call `callback` after all callbacks that are due now."""
         self._soon.append((callback, args))
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any) -> None:
-        """Call `callback` after all calls that are due now. Safe from any thread or signal handler.
+        """Call `callback` after all callbacks that are due now. Safe from any thread or signal handler.
 
         Raises:
             RuntimeError: if the loop is closed.
@@ -222,12 +222,12 @@ class Loop:
         return callback
 
     def remove_reader(self, fd: int) -> None:
-        """Stop watching the descriptor for reading; ignored if it is not watched."""
+        """Stop watching the descriptor for reading. Ignored if the descriptor is not watched."""
         if self._readers.pop(fd, None) is not None:
             self._unregister(fd)
 
     def remove_writer(self, fd: int) -> None:
-        """Stop watching the descriptor for writing; ignored if it is not watched."""
+        """Stop watching the descriptor for writing. Ignored if the descriptor is not watched."""
         if self._writers.pop(fd, None) is not None:
             self._unregister(fd)
 
@@ -244,7 +244,7 @@ class Loop:
     # Signals
 
     def add_signal_handler(self, sig: int, callback: Callback, *args: Any) -> None:
-        """Call `callback` in the loop after the signal has arrived. Only in the main thread."""
+        """Call `callback` in the loop after the signal has arrived. Allowed only in the main thread."""
 
         def on_signal(_number: int, _frame: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed

@@ -15,7 +15,7 @@ from pathlib import Path
 from scaler.cores import along, memberships
 
 LONGEST_PAUSE = 63
-"""The most calls in a row that `SpareMemory` skips after it has freed too little."""
+"""The maximum number of calls in a row that `SpareMemory` skips after it has freed too little."""
 
 VALUE_LEAST_BYTES = 1 << 20
 """The size up to which a value is never too large for the free memory."""
@@ -39,7 +39,7 @@ def largest_value_bytes(root: Path = Path("/")) -> int:
 
 def free_bytes(root: Path = Path("/")) -> int:
     """Return how much memory this process can still get: the least of what its host, its control groups and its own
-    limit of address space leave. A limit that the system does not report counts as unlimited.
+    limit of address space leave. A limit that the system does not report is ignored.
 
     Args:
         root: the folder that contains `proc` and `sys`.
@@ -48,8 +48,8 @@ def free_bytes(root: Path = Path("/")) -> int:
 
 
 def _left_by_host(proc: Path) -> Iterator[int]:
-    """Yield the available memory of the host including swap, and, if the host does not overcommit, what is left of its
-    commit limit.
+    """Yield the available memory of the host including swap. If the host does not overcommit, also yield the rest of
+    its commit limit.
     """
     host = _numbers(proc / "meminfo")
     if "MemAvailable" in host:
@@ -59,7 +59,7 @@ def _left_by_host(proc: Path) -> Iterator[int]:
 
 
 def _left_by_groups(root: Path) -> Iterator[int]:
-    """Yield what each control group of this process leaves; a parent's limit applies to its children."""
+    """Yield the memory that each control group of this process leaves; a parent's limit applies to its children."""
     groups = root / "sys/fs/cgroup"
     for controllers, path in memberships(root / "proc/self/cgroup"):
         if not controllers:
@@ -91,7 +91,7 @@ def _left_by_limit(root: Path) -> Iterator[int]:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """Parse a file that has a name and a number in each line."""
+    """Return the numbers in a file by name. Each line of the file has a name and a number."""
     rows = (line.replace(":", " ").split() for line in _text(file).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
@@ -115,7 +115,9 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """Return freed memory to the system if this process uses more than `above_bytes`. Return whether it used more."""
+    """If this process uses more than `above_bytes`, return freed memory to the system. The result is whether this was
+    done.
+    """
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -126,24 +128,24 @@ class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
     Args:
-        step_bytes: the growth after which memory is returned, which takes some milliseconds per hundred megabytes in
-            use. If that frees a quarter of `step_bytes`, the next try follows soon.
+        step_bytes: the growth after which memory is returned. A return takes some milliseconds per hundred megabytes in
+            use. If it frees a quarter of `step_bytes`, the next try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:
         self._step_bytes = step_bytes
         self._first_bytes = self._last_bytes = resident_bytes()
         self._held_bytes = 0
-        """the maximum of `held_bytes` since the last try"""
+        """the maximum of the argument `held_bytes` since the last try"""
         self._pause = 0
         self._to_skip = 0
 
     def trim_if_due(self, held_bytes: int = 0) -> bool:
-        """Return freed memory to the system if a try is due. Return whether it tried. Called regularly.
+        """Return freed memory to the system if a try is due. The result is whether a try was made. Called regularly.
 
         Args:
-            held_bytes: the bytes of all values that this process knows that it holds. When they shrink, there is memory
-                to return.
+            held_bytes: the size of all values that this process knows that it holds. If this size shrinks, there is
+                memory to return.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)

@@ -22,10 +22,10 @@ class ProcessReading(NamedTuple):
     """The usage of a process, as the system reports it."""
 
     cpu_seconds: float = 0.0
-    """its total processor time"""
+    """the total processor time of the process"""
     resident_bytes: int = 0
     is_stopped: bool = False
-    """whether a signal has stopped it"""
+    """whether a signal has stopped the process"""
 
 
 def read_process(pid: int) -> ProcessReading:
@@ -56,15 +56,15 @@ def _kilobytes(path: Path, name: bytes) -> int:
 
 
 class CpuMeter:
-    """Measures how busy processes are between two readings."""
+    """Measures how busy processes are between two readings of their processor time."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[float, float]] = {}
-        """process id -> time of the last reading, and the processor time in it"""
+        """process id -> time of the last reading, and the processor time in that reading"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Read the usage of a process. Return the permille of a core since the last reading (0 if there is none), and
-        the reading.
+        """Read the usage of a process. Return the permille of a core since the last reading, and the new reading. The
+        permille is 0 at the first reading.
         """
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
@@ -74,6 +74,6 @@ class CpuMeter:
         return max(0, round(1000 * (reading.cpu_seconds - before_seconds) / (now - before))), reading
 
     def keep_only(self, pids: set[int]) -> None:
-        """Forget all processes but these."""
+        """Forget all processes except `pids`."""
         for pid in self._before.keys() - pids:
             del self._before[pid]

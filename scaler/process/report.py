@@ -1,7 +1,7 @@
 """Report: the counts of all actors of a process, for the page that SIGUSR1 writes into the log.
 
 The shell's side creates a report and passes it on in the urgent lane, so that all actors add their counts before any
-other work is done. No actor keeps it.
+other work is done. No actor keeps the report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Report:
 
 
 NAMED_MOST = 8
-"""The most names in a row, so that the length of a page is bounded."""
+"""The maximum number of names in a row, so that the length of a page is bounded."""
 
 
 def page(title: str, rows: Iterable[tuple[str, str]]) -> str:
@@ -48,7 +48,7 @@ def with_most_tasks(holders: Iterable[tuple[str, Mapping[str, int]]]) -> str:
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Return counts with their names as words."""
+    """Return counts with their names as text: `3 tasks, 2 idle workers`."""
     return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in counts.items())
 
 

@@ -23,7 +23,7 @@ from scaler.process.loop import Cancellable, EventLoop, Loop
 from scaler.process.wakeful_clock import WakefulClock
 
 TURNS_PER_WAKE = 64
-"""The most turns in a row before signals and other descriptors are handled."""
+"""The maximum number of turns in a row before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
 """The longest time of turns in a row before signals and other descriptors are handled; under load, one turn takes some
@@ -59,7 +59,7 @@ def _few_collections() -> Iterator[None]:
 
 
 class Edge(Protocol):
-    """The sockets of a process."""
+    """The sockets of a process: receives messages for actors, and sends the messages of actors."""
 
     def receive(self) -> bool:
         """Deliver arrived messages to actors. Return whether a limit was reached, or the edge itself has something to
@@ -67,7 +67,7 @@ class Edge(Protocol):
         """
 
     def flush(self) -> object:
-        """Send the items of actors. Called often, also before the actors that run last."""
+        """Send the messages of actors. Called often, also before the actors that run last."""
 
 
 def new_event_loop(name: str) -> EventLoop:
@@ -87,11 +87,11 @@ def new_event_loop(name: str) -> EventLoop:
 
 
 class Shell:
-    """Runs a dispatcher and an edge until `stop`.
+    """Runs a dispatcher and an edge until `stop` is called.
 
     Args:
-        event_loop: builtin or uvloop.
-        clock: the time for the actors.
+        event_loop: the name of the event loop: builtin or uvloop.
+        clock: the clock for the actors; None: `time.monotonic`.
     """
 
     def __init__(self, event_loop: str, clock: WakefulClock | None = None) -> None:
@@ -102,7 +102,7 @@ class Shell:
         self.dispatcher = Dispatcher(clock=now, wake=self._wake, on_escalation=self._escalated)
         self.exit_code = 0
         self.why = ""
-        """the reason of the stop, if a setting of the user caused it"""
+        """the reason of the stop, if a setting of the user caused the stop; otherwise empty"""
         self._edge: Edge | None = None
         self._timer: Cancellable | None = None
         self._timer_deadline: float | None = None
@@ -131,7 +131,7 @@ class Shell:
         """End `run` after the current turn.
 
         Args:
-            why: the setting that does not work, and how it fails.
+            why: the setting that does not work and how it fails, if a setting is the reason.
         """
         self.exit_code = self.exit_code or exit_code
         self.why = self.why or why
@@ -148,14 +148,14 @@ class Shell:
         self.loop.add_reader(descriptor, readable)
 
     def unwatch(self, descriptor: int) -> None:
-        """Stop watching the descriptor. Called before it is closed, also after the end of the loop."""
+        """Stop watching the descriptor. Called before the descriptor is closed, also after the end of the loop."""
         if not self.loop.is_closed():
             self.loop.remove_reader(descriptor)
             self.loop.remove_writer(descriptor)
 
     def watch_writable(self, descriptor: int, on_writable: Callable[[], None]) -> None:
-        """Call `on_writable` whenever the descriptor is writable. It must send nothing to actors, because no turn
-        follows.
+        """Call `on_writable` whenever the descriptor is writable. The callback must send nothing to actors, because no
+        turn follows.
         """
         self.loop.add_writer(descriptor, on_writable)
 
@@ -169,7 +169,7 @@ class Shell:
             self._signals.append(number)
 
     def on_child_ended(self, handler: Callable[[], None]) -> None:
-        """Call `handler` in the loop when a child process has ended; uvloop has no signal handlers for that."""
+        """Call `handler` in the loop when a child process has ended. `on_signals` cannot do that with uvloop."""
 
         def ended(_number: int, _frame: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -178,7 +178,7 @@ class Shell:
         signal.signal(signal.SIGCHLD, ended)
 
     def run_in_steps(self, work: Iterator[object]) -> None:
-        """Iterate over `work`, one step at a time, with pauses for all other work."""
+        """Iterate over `work`, one step at a time. All other work of the process runs between two steps."""
 
         def step() -> None:
             if next(work, _OVER) is not _OVER:

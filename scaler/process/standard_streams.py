@@ -1,7 +1,7 @@
 """Standard streams: opens the descriptors 0, 1 and 2 if the process was started without them (`<&- >&- 2>&-`).
 
-Otherwise the next opened file or socket gets one of these numbers, and C libraries print into it. The package calls
-`open_standard_streams` before all other imports, because imports open files too.
+Without these descriptors, the next opened file or socket gets one of their numbers, and C libraries print into that
+file. The package calls `open_standard_streams` before all other imports, because imports open files too.
 """
 
 from __future__ import annotations

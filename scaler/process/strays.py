@@ -1,7 +1,8 @@
 """Strays: ends and reaps processes of tasks that have outlived their parents.
 
-The fork server and the agent adopt orphans below them (Linux only). The process group of a stray, or the mark in its
-inherited environment, identifies its processor. A stray that has left both is left alone until the node ends.
+The fork server and the agent adopt orphans among their descendants (Linux only). The process group of a stray, or the
+mark in its inherited environment, identifies its processor. A stray that has left the group and lost the mark is left
+alone until the node ends.
 
 Processes that other code of this process waits for are never reaped here.
 """
@@ -22,11 +23,11 @@ MARK = "SCALER_PROCESSOR"
 _PR_SET_CHILD_SUBREAPER = 36
 
 own: set[int] = set()
-"""The child processes that code of this process has started and waits for."""
+"""The ids of child processes that code of this process has started and waits for."""
 
 
 def adopt() -> None:
-    """Become the parent of all processes below this one whose own parent ends."""
+    """Make this process the new parent of each descendant whose own parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -42,7 +43,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def end_strays(processors: Collection[int]) -> None:
-    """Kill the children of this process that come from processors other than these living ones.
+    """Kill the children of this process that come from a processor which is not in `processors`.
 
     The children of a killed process become children of this process, and are handled at the next SIGCHLD.
     """
@@ -84,7 +85,7 @@ def kill(pid: int) -> None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process and all of its group."""
+    """Kill a process and all other processes of its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     kill(pid)
@@ -97,7 +98,7 @@ def _group_of(pid: int) -> int:
 
 
 def _origin_of(pid: int) -> int | None:
-    """Return the processor that a program comes from; None if it has no mark."""
+    """Return the id of the processor that started a program; None if the program has no mark."""
     with contextlib.suppress(OSError, ValueError):
         for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             name, _, value = entry.partition(b"=")

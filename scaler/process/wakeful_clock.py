@@ -1,8 +1,8 @@
 """WakefulClock: a clock that stops while the process is stopped or starved.
 
-Used by the loop of the scheduler, which reads it once per turn, so that all events of a turn have the same time. A peer
-that is silent while the scheduler itself is paused (SIGSTOP, a migrated virtual machine, swapping) is not dead: its
-messages wait in the sockets.
+Used by the loop of the scheduler, which reads the clock once per turn, so that all events of a turn have the same time.
+A peer that is silent while the scheduler itself is paused (SIGSTOP, a migrated virtual machine, swapping) is not dead:
+its messages wait in the sockets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf
 
 PAUSE_SECONDS = 1.0
-"""A shorter delay counts as a sign of a busy machine, not as a pause."""
+"""The longest delay, in seconds, that is a sign of a busy machine. A longer delay counts as a pause."""
 PAUSES_REMEMBERED = 16
 
 
@@ -21,9 +21,9 @@ class WakefulClock:
     """The seconds of another clock, without the pauses of this process.
 
     Args:
-        clock: returns the real time in monotonic seconds.
-        update_seconds: the longest interval between two readings. A longer pause is noticed in any sleep that has an
-            end.
+        clock: a function that returns the real time in monotonic seconds.
+        update_seconds: the longest interval between two readings, so that a longer pause is noticed in any sleep with a
+            deadline.
 
     Attributes:
         now: the time of the last reading.
@@ -35,7 +35,7 @@ class WakefulClock:
         self._clock = clock
         self._update_seconds = update_seconds
         self._pauses: deque[tuple[float, float]] = deque(maxlen=PAUSES_REMEMBERED)
-        """start and length of the last pauses"""
+        """the start and the length of each of the latest pauses"""
         self._paused_seconds = 0.0
         self.now = clock()
         self._awake_by = self.now
@@ -57,11 +57,11 @@ class WakefulClock:
         return now
 
     def sleep_until(self, deadline: float | None) -> None:
-        """Note that the process sleeps from now until `deadline`; None: until something arrives."""
+        """Note that the process sleeps from now until `deadline`; None: until a message or a signal arrives."""
         self._awake_by = (
             inf if deadline is None else max(self._awake_by, min(deadline, self.now + self._update_seconds))
         )
 
     def paused_since(self, since: float) -> float:
-        """Return for how many seconds the process was paused since this time."""
+        """Return for how many seconds the process was paused since the time `since`."""
         return sum(seconds for at, seconds in self._pauses if at >= since)

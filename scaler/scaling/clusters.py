@@ -1,5 +1,4 @@
-"""Clusters: the clusters that this `scaler_scale` has started by the user's command, or taken over from one that has
-ended.
+"""Clusters: the clusters that a `scaler_scale` has started by the user's command, or taken over from another.
 
 The workers of a cluster get their names from the environment, so they are recognised on any machine. The names start
 with the name of their owner (`scaling_client.py`). A command runs for as long as its cluster. The scheduler asks a
@@ -24,9 +23,9 @@ from scaler.scaling.scaling_client import ScalingClient, owned, owners_in
 
 WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0
-"""The most time between the connection of a cluster's workers and their report to this program."""
+"""The longest time until the monitor stream shows this program the workers of a cluster that have connected."""
 RESEND_SECONDS = 5.0
-"""The time after which the drain of a cluster that does not drain is requested again."""
+"""The time between two drain requests for a cluster that does not drain."""
 GONE_SECONDS = 10.0
 """The time after which a cluster without connected workers, or an owner without a connection, counts as lost."""
 _PLACES = ("address", "names", "n")
@@ -36,15 +35,15 @@ _PLACES = ("address", "names", "n")
 class _Cluster:
     names: set[str]
     since: float
-    """when it was started, or taken over"""
+    """the time when this program started the cluster, or took the cluster over"""
     process: subprocess.Popen[bytes] | None = None
-    """the command; None if another `scaler_scale` started it"""
+    """the process of the command; None if another `scaler_scale` started the cluster"""
     seen_at: float = -math.inf
-    """when its workers were last connected"""
+    """the time when workers of the cluster were last connected"""
     requested_at: float = -math.inf
     is_leaving: bool = False
     is_terminated: bool = False
-    """whether its command was terminated while it had no workers"""
+    """whether the command of the cluster was terminated while the cluster had no workers"""
 
     def is_gone(self, now: float) -> bool:
         """Return whether the command of a draining cluster without workers may be terminated.
@@ -60,13 +59,14 @@ class _Cluster:
 
 
 class Clusters:
-    """Starts clusters with one command, takes over those of a `scaler_scale` that has ended, and drains them.
+    """Starts clusters with one command, takes over the clusters of a `scaler_scale` that has ended, and drains
+    clusters.
 
     Args:
-        command: may contain {address}, {n} and {names}.
+        command: the user's command, which may contain {address}, {n} and {names}.
         address: the address of the scheduler.
         each: the number of workers that one command starts.
-        owner: requests drains.
+        owner: the client that requests drains and whose name marks the clusters.
 
     Raises:
         ConfigError: if the command is invalid.
@@ -78,7 +78,7 @@ class Clusters:
         self._left: set[str] = set()
         """workers of ended clusters that the scheduler still reports"""
         self._missing: dict[str, float] = {}
-        """owners that are not connected while workers of their clusters are, and since when"""
+        """owners that are not connected although workers of their clusters are -> the time since when"""
         self._numbers = count(1)
         self._arguments(["name"] * each)
 
@@ -143,7 +143,7 @@ class Clusters:
         return new
 
     def drain(self, name: str) -> None:
-        """Drain a cluster: it ends when its running tasks have ended."""
+        """Drain a cluster: the cluster ends when its running tasks have ended."""
         self._clusters[name].is_leaving = True
 
     def drain_all(self) -> None:
@@ -168,7 +168,9 @@ class Clusters:
                 cluster.terminate()
 
     def reset_absences(self, now: float) -> None:
-        """Restart the time-outs of absent workers and owners, after a time without reliable news."""
+        """Restart the time-outs of absent workers and owners, after a time without reliable reports from the
+        scheduler.
+        """
         self._missing.clear()
         for cluster in self._clusters.values():
             if cluster.seen_at > -math.inf:
@@ -177,7 +179,7 @@ class Clusters:
     def terminate(self) -> None:
         """Terminate the commands of draining clusters while no scheduler answers.
 
-        A cluster that has had workers and whose drain was requested is left alone: it may still run tasks.
+        A cluster that has had workers and whose drain was requested is left alone, because it may still run tasks.
         """
         for cluster in self._clusters.values():
             if cluster.is_leaving and (cluster.process is None or -math.inf in (cluster.requested_at, cluster.seen_at)):
@@ -192,7 +194,9 @@ class Clusters:
                 cluster.process.kill()
 
     def ended(self, now: float) -> list[tuple[str, int, bool]]:
-        """Remove and return ended clusters: name, exit code of the command or 0, and whether it was draining."""
+        """Remove ended clusters. Return the name of each cluster, the exit code of its command or 0, and whether it was
+        draining.
+        """
         ended = []
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:
@@ -207,7 +211,7 @@ class Clusters:
         return ended
 
     def staying(self, workers: Iterable[WorkerView]) -> list[WorkerView]:
-        """Return the workers that are not draining, also those of foreign clusters."""
+        """Return the workers that are not draining, including workers of foreign clusters."""
         workers = list(workers)
         self._left &= {worker.name for worker in workers}
         leaving = self._left.union(*(each.names for each in self._clusters.values() if each.is_leaving))

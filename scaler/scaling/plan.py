@@ -1,7 +1,8 @@
 """Plan: decides when to start a cluster and when to drain one. Sans I/O: it is given the state, and returns decisions.
 
-It drains only clusters that have no tasks and whose workers exceed the demand. To avoid oscillation, a shortage must
-last for some time, started clusters count before they connect, and only clusters that were idle for long are drained.
+The plan drains only clusters that have no tasks and whose workers exceed the demand. To avoid oscillation, a shortage
+must last for some time, started clusters count before they connect, and only clusters that were idle for long are
+drained.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 SHORTAGE_SECONDS = 2.0
-"""How long a shortage must last before a cluster is started; shorter work needs no further workers."""
+"""The time that a shortage of workers must last before a cluster is started; shorter work needs no further workers."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Bounds:
     """Limits and delays that the user sets.
 
     Args:
-        least: the least number of workers.
-        most: the greatest number of workers.
+        least: the minimum number of workers.
+        most: the maximum number of workers.
         each: the number of workers that one command starts.
         idle_seconds: the time without a task after which a cluster is drained.
         start_seconds: the time after which a started cluster that has not connected is ended.
@@ -38,10 +39,10 @@ class ScaledCluster:
     """A cluster of this `scaler_scale`.
 
     Args:
-        name: identifies it.
-        started_at: when it was started.
-        workers: the number of its connected workers.
-        is_busy: whether any of them has a task.
+        name: the name of the cluster.
+        started_at: the time when the cluster was started.
+        workers: the number of connected workers of the cluster.
+        is_busy: whether any worker of the cluster has a task.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Decision:
 
 
 class Plan:
-    """Decides repeatedly, each time from the whole state.
+    """Decides which clusters to start and to drain. Each decision is based on the whole state.
 
     Args:
         bounds: the limits that the user sets.
@@ -72,19 +73,21 @@ class Plan:
         self._sizes: dict[str, int] = {}
         """the number of workers of each idle cluster"""
         self._seen: set[str] = set()
-        """clusters whose workers have been connected; if these are missing now, they are expected to reconnect"""
+        """the names of clusters whose workers have been connected; such a cluster without workers is expected to
+        reconnect
+        """
 
     def target(self, wanted: int) -> int:
-        """Return how many workers there should be, if the tasks could use `wanted`."""
+        """Return how many workers there should be. `wanted`: the number of workers that the tasks could use."""
         return max(self._bounds.least, min(self._bounds.most, wanted))
 
     def decide(self, now: float, wanted: int, workers: int, clusters: Collection[ScaledCluster]) -> Decision:
-        """Return what to do.
+        """Return the clusters to start and to drain.
 
         Args:
-            now: monotonic seconds.
+            now: the time in monotonic seconds.
             wanted: the number of workers that the tasks could use.
-            workers: the number of connected workers that are not draining, also those of foreign clusters.
+            workers: the number of connected workers that are not draining, including workers of foreign clusters.
             clusters: the clusters of this `scaler_scale` that are not draining.
         """
         each = self._bounds.each
@@ -118,7 +121,9 @@ class Plan:
         self._sizes = {name: each.workers for name, each in idle.items()}
 
     def _left_over(self, now: float, spare: int) -> list[str]:
-        """Return idle clusters with at most `spare` workers together, those idle for longest first."""
+        """Return idle clusters that have at most `spare` workers in total, the clusters that have been idle longest
+        first.
+        """
         drained = []
         for name, since in sorted(self._idle_since.items(), key=lambda item: item[1]):
             if now - since >= self._bounds.idle_seconds and self._sizes[name] <= spare:

@@ -1,7 +1,7 @@
 """ClusterPool: the capabilities of the clusters of one command, and how many of their workers the tasks could use.
 
-It receives all tasks and workers, and ignores tasks that its clusters cannot run: another `scaler_scale` may start
-clusters for them. Sans I/O.
+The pool receives all tasks and workers, and ignores tasks that its clusters cannot run: another `scaler_scale` may
+start clusters for these tasks. Sans I/O.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return requested capabilities from their text, such as `gpu=1,memory=1024`. Amount 0 requests presence only."""
+    """Return requested capabilities from their text, such as `gpu=1,memory=1024`. The amount 0 requires only that the
+    capability exists.
+    """
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

@@ -18,23 +18,23 @@ from scaler.scaling.scaling_client import owners_in
 TOPICS = frozenset({"scheduler", "workers", "functions", "clients"})
 LOOK_SECONDS = 0.5
 RESTART_SECONDS = 10.0
-"""How long to wait after a restart of the scheduler, until workers have reconnected."""
+"""The wait after a restart of the scheduler, in which workers reconnect."""
 PAUSE_SECONDS, PAUSE_SECONDS_MOST = 2.0, 120.0
-"""The first and the longest wait after a command that failed; it doubles with each further failure."""
+"""The first and the longest wait after a command that failed; the wait doubles with each further failure."""
 WAITING_SECONDS = 60.0
 """The time after which a cluster that has not connected is reported as waiting."""
 
 
 class ScaleProgram:
-    """Starts and drains clusters until a signal ends it.
+    """Starts and drains clusters until a signal ends the program.
 
     Args:
         subscriber: receives the topics of `TOPICS`.
-        clusters: the clusters that it starts.
+        clusters: starts and drains the clusters.
         bounds: the limits that the user sets.
         pool: the capabilities of these clusters.
         target_seconds: the time in which the open work should be done.
-        say: prints a line.
+        say: a function that prints a line of text.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ScaleProgram:
         self._n_signals = 0
         self._is_ending = False
         self._waiting: set[str] = set()
-        """clusters that were reported as waiting"""
+        """the names of clusters that were reported as waiting for their workers"""
         self._hold_until = 0.0
         self._pause_seconds = PAUSE_SECONDS
         self._is_receiving = True
@@ -105,7 +105,7 @@ class ScaleProgram:
             self._clusters.terminate()
 
     def _is_state_known(self, now: float) -> bool:
-        """Return whether the present state is known."""
+        """Return whether the monitor stream shows the present state of the scheduler."""
         silent = self._model.silent_seconds(now)
         if (silent is None) != self._is_receiving:
             self._is_receiving = silent is None

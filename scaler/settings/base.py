@@ -20,7 +20,9 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
 IN_CODE = {"logging_paths": ("/dev/stderr",)}
-"""Defaults of processes that a program starts, where they differ from commands: the program owns standard output."""
+"""The default values of processes that a program starts, if commands have other defaults: the program owns standard
+output.
+"""
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
@@ -64,7 +66,7 @@ def _check_file(path: str) -> None:
 
 
 class _Checked:
-    """The values of a table. When it is created, they are checked one by one and then together."""
+    """The values of a table. When an instance is created, its values are checked one by one and then together."""
 
     PREFIX: ClassVar[str] = ""
 
@@ -87,7 +89,7 @@ class _Checked:
 
 @dataclass(frozen=True)
 class LoggingConfig(_Checked):
-    """How a process logs. The names of its settings start with `logging_`."""
+    """The logging settings of a process. The names of these settings start with `logging_`."""
 
     PREFIX = _LOGGING
 
@@ -144,10 +146,10 @@ class Settings(_Checked):
         """Return the settings with these values by row name, completed with defaults.
 
         Args:
-            values: names that are not settings are ignored.
+            values: the values by row name; names that are not settings are ignored.
 
         Raises:
-            ConfigError: if a value is bad, or a required one is missing.
+            ConfigError: if a value is bad, or a required value is missing.
         """
         names = {row.name for row in cls.rows()}
         known = {name: value for name, value in values.items() if name in names}
@@ -168,7 +170,7 @@ class Settings(_Checked):
         """Return the settings that `to_json` wrote.
 
         Raises:
-            ConfigError: if one is unknown or has a bad value.
+            ConfigError: if a setting is unknown or has a bad value.
         """
         values = json.loads(text)
         unknown = set(values) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]

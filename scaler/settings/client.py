@@ -1,4 +1,4 @@
-"""The settings of a client. There is no command for them, because a client is created in code."""
+"""The settings of a client. There is no command for these settings, because a client is created in code."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from scaler.settings.base import ADDRESS, KEY_FILE, TRUST_USERS, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
-"""The table of the cluster that a client starts on this machine, and the settings with other names at the client."""
+"""The table of the cluster that a client starts on this machine, and the names at the client of settings that have
+other names in the table.
+"""
 
 NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file", "trust_users")
-"""Settings of the cluster that the docstring of `Client` does not list as options of its local cluster."""
+"""The names of cluster settings that the docstring of `Client` does not list as options of its local cluster."""
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ class ClusterConfig(Settings):
     event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     authentication_key: str = field(default="", repr=False)
-    """not a setting: the parent's `authkey` in hexadecimal, for its `multiprocessing.Manager`"""
+    """not a setting: the parent process's `authkey` in hexadecimal, which its `multiprocessing.Manager` needs"""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

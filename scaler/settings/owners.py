@@ -18,16 +18,16 @@ _WHY = (
 def check_owners(name: str, opened: os.stat_result) -> None:
     """Refuse a file that another user could have written or replaced.
 
-    Its owner must be the user of this process or root, and no other user may write it. The same holds for its folder,
-    and for both ends of a link. Exceptions are the private group of the owner, which many systems create for each user,
-    folders with the sticky bit such as `/tmp`, and read-only mounts.
+    The owner of the file must be the user of this process or root, and no other user may write the file. The same holds
+    for its folder, and for both ends of a link. Exceptions are the private group of the owner, which many systems
+    create for each user, folders with the sticky bit such as `/tmp`, and read-only mounts.
 
     Args:
         name: the absolute path of the file.
         opened: the status of the open file.
 
     Raises:
-        ConfigError: if the file is refused; it names the path, the owner and what to do.
+        ConfigError: if the file is refused; the message names the path, the owner and what to do.
         OSError: if the file was removed meanwhile.
     """
     _check_owner(name, opened)
@@ -54,7 +54,7 @@ def others_can_write(name: str, status: os.stat_result) -> bool:
     """Return whether users other than the owner and root can write a file, or replace files of others in a folder.
 
     Raises:
-        OSError: if it was removed meanwhile.
+        OSError: if the file or folder was removed meanwhile.
     """
     owner, mode = status.st_uid, status.st_mode
     is_kept = stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
@@ -70,7 +70,7 @@ def _user(uid: int) -> str:
 
 
 def _is_private(gid: int, owner: int) -> bool:
-    """Return whether a group is the private group of its owner: it has the same name, and no other members."""
+    """Return whether a group is the private group of its owner: it has the owner's name, and no other members."""
     try:
         user, group = pwd.getpwuid(owner), grp.getgrgid(gid)
     except KeyError:

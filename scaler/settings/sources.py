@@ -26,13 +26,13 @@ from scaler.texts import did_you_mean
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
 Table: TypeAlias = tuple[type[Settings], Mapping[str, str]]
-"""A table of settings, and the names of arguments that differ from the names of their settings."""
+"""A table of settings, and the argument names of settings whose arguments have other names."""
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
-"""The possible files, and the path to the tables in each."""
+"""The names of the possible files, and the path to the tables of settings in each file."""
 
 _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
-"""Matches each `pyproject.toml` that has the table. Parsing other files would cost programs some milliseconds."""
+"""Matches the text of any file that has a table of Scaler. Parsing other files would take some milliseconds."""
 
 _FOREIGN = {
     **dict.fromkeys(("job_folder", "jobs_folder", "keep_folder", "keep_jobs"), "write keep=, the folder of jobs"),
@@ -42,10 +42,12 @@ _FOREIGN = {
     "per_worker_capabilities": "write capabilities=: those of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",
 }
-"""Arguments of similar systems, and what to write in Scaler."""
+"""The names of arguments in similar systems, and what to write in Scaler."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
-"""The default of an argument that is a setting: its value comes from another source, or is the default in the table."""
+"""The default of an argument that is a setting. The value of the argument then comes from another source, or is the
+default in the table.
+"""
 
 
 def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str
         wanted: the names of the settings to read.
 
     Raises:
-        ConfigError: if a value is bad, the file cannot be read, or it has an unknown setting.
+        ConfigError: if a value is bad, the file cannot be read, or the file has an unknown setting.
     """
     warn_of_unknown_variables()
     values: dict[str, Any] = {}
@@ -89,7 +91,7 @@ def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
     """Return the arguments in a constructor's `locals()` that are not `NOT_GIVEN`, by the names of their settings.
 
     Args:
-        renamed: the name of the setting of each argument with another name.
+        renamed: setting names by argument name, for arguments whose settings have other names.
     """
     flat = {**arguments, **arguments.get("options", {})}
     return {renamed.get(name, name): value for name, value in flat.items() if value is not NOT_GIVEN}
@@ -100,12 +102,12 @@ def completes_from_outside(
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Return a decorator that completes the omitted arguments of a constructor from the environment and the file.
 
-    The address is an exception: in code, it is only taken from the arguments.
+    The address is an exception: in code, the address is only taken from the arguments.
 
     Args:
         kind: the table with the settings among the arguments.
-        others: the tables of other constructors to which arguments are passed, and which complete them.
-        renamed: the argument name of each setting with another argument name.
+        others: the tables of other constructors, which receive further arguments and complete them.
+        renamed: argument names by setting name, for settings whose arguments have other names.
     """
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
@@ -180,7 +182,7 @@ def _bound(
     """Return the arguments of a constructor by name.
 
     Raises:
-        TypeError: if it does not accept them; the message names its class.
+        TypeError: if the constructor does not accept the arguments; the message names its class.
     """
     try:
         return signature.bind(*args, **kwargs).arguments
@@ -231,7 +233,7 @@ def _file() -> tuple[str, str, dict[str, Any]]:
     """Return name, table prefix and tables of the first file in the working directory that has settings.
 
     Raises:
-        ConfigError: if it cannot be read, or another user could have written it.
+        ConfigError: if the file cannot be read, or another user could have written it.
     """
     for name, path in FILES:
         try:
@@ -247,10 +249,10 @@ def _file() -> tuple[str, str, dict[str, Any]]:
 
 @functools.lru_cache(maxsize=8)
 def _read(name: str, path: tuple[str, ...], _version: tuple[int, ...]) -> dict[str, Any] | None:
-    """Return the tables of a file, or None if it has none. Cached until the file changes.
+    """Return the tables of a file, or None if the file has no tables of Scaler. Cached until the file changes.
 
     Raises:
-        ConfigError: if it cannot be read, or has settings and another user could have written it.
+        ConfigError: if the file cannot be read, or has settings and another user could have written it.
     """
     try:
         with open(name, "rb", opener=_without_waiting) as file:
@@ -272,10 +274,10 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def _tables(name: str, path: tuple[str, ...], text: str) -> dict[str, Any] | None:
-    """Return the tables in the text of a file, or None if it has none.
+    """Return the tables in the text of a file, or None if the text has no tables of Scaler.
 
     Raises:
-        ConfigError: if it is not TOML.
+        ConfigError: if the text is not TOML.
     """
     if path and not re.search(_MAY_HAVE_A_TABLE, text, re.MULTILINE):
         return None

@@ -20,10 +20,12 @@ logger = logging.getLogger(__name__)
 PREFIX = "SCALER_"
 
 MARK_OF_PROCESSORS = "SCALER_PROCESSOR"
-"""The variable that is set in the processes of tasks. They log no warning, because the cluster's own process does."""
+"""The environment variable that is set in worker processes. These log no warning, because the process of the cluster
+does.
+"""
 
 NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_KEY_FOLDER", "SCALER_SHARED_MEMORY")
-"""Other variables that this package uses."""
+"""The environment variables that this package uses and that are not settings."""
 
 _OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?")
 """Matches variables that Kubernetes sets in each pod for a service whose name begins with `scaler`."""

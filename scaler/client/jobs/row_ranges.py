@@ -127,7 +127,7 @@ class RangeMaker:
     def next_range(
         self, rows: Iterator[tuple[Any, ...]], first: int, most_rows: int, most_bytes: int
     ) -> PackedRange | None:
-        """Make a range of the next rows, at most `most_rows`; return None at the end of the rows. Raises as `ranges`."""
+        """Make a range of the next rows, at most `most_rows`; None if no rows are left. Raises as `ranges`."""
         blocks: list[bytes | RowArguments] = []
         taken: list[tuple[Any, ...]] = []
         objects: list[ObjectInstruction] = []

@@ -69,7 +69,7 @@ def amount_of(name: str, amount: object, least: int) -> int:
     """Return an amount: a whole number, or a size such as `64G` (`read_size`).
 
     Raises:
-        ConfigError: if `amount` is neither, or out of range.
+        ConfigError: if `amount` is neither a whole number nor a size, or is out of range.
     """
     number = plain_number(amount)
     if isinstance(amount, str):

@@ -42,14 +42,14 @@ class ConfigError(ValueError):
 
 
 def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
-    """Parse an address, and check that peers can connect there.
+    """Parse an address, and check that peers can connect to it.
 
     Args:
         address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
         may_be_any_port: whether to accept port `*` (any free port) and `ipc://*` (a new private folder).
 
     Raises:
-        ConfigError: if the address is invalid; the message shows a valid one.
+        ConfigError: if the address is invalid; the message shows a valid address.
     """
     if not isinstance(address, str):
         raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {shown(address)}")
@@ -145,7 +145,7 @@ def read_size(name: str, text: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """Return a number as `read_size` reads it: with the largest unit that divides it."""
+    """Return a number of bytes as a text that `read_size` can read: with the largest unit that divides the number."""
     units = [(each, letter) for letter, each in _UNITS.items() if size and size % each == 0]
     unit, letter = max(units, default=(1, ""))
     return f"{size // unit}{letter}"
@@ -164,7 +164,7 @@ def check_number(name: str, value: Any, least: float, most: float = float("inf")
     """Return a number between `least` and `most`, as an `int` or a `float`.
 
     Raises:
-        ConfigError: if `value` is not such a number.
+        ConfigError: if `value` is not a number, or out of range.
     """
     number: float = plain_number(value)
     if type(number) not in (int, float):
@@ -188,7 +188,7 @@ def check_whole_number(name: str, value: Any, least: int, most: int) -> int:
     """Return a whole number between `least` and `most`, as an `int`.
 
     Raises:
-        ConfigError: if `value` is not such a number.
+        ConfigError: if `value` is not a whole number, or out of range.
     """
     number = check_number(name, value, least, most)
     if not isinstance(number, int):
@@ -329,7 +329,7 @@ class Setting:
 
 
 def _number(text: str, kind: str) -> Any:
-    """Return the number in a string; the string itself if it is not a number."""
+    """Return the number in a string; the string itself if it contains no number."""
     try:
         return int(text) if kind == "int" else float(text)
     except ValueError:

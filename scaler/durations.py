@@ -56,16 +56,16 @@ class Durations:
             self._distrusted.add(function_id)
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
-        """Forget these functions; unknown ids are ignored."""
+        """Forget the functions with these ids; unknown ids are ignored."""
         for function_id in function_ids:
             self._means_us.pop(function_id, None)
             self._distrusted.discard(function_id)
 
     def known_us(self, function_id: ObjectId) -> float:
-        """Return the mean of a function; 0 if it is unknown or distrusted."""
+        """Return the mean duration of a function; 0 if the function is unknown or distrusted."""
         return 0.0 if function_id in self._distrusted else self._means_us.get(function_id, 0.0)
 
     def expected_us(self, function_id: ObjectId) -> float:
-        """Return the expected work of one more task of a function."""
+        """Return the expected duration of one more task of a function."""
         mean_us = self._means_us.get(function_id)
         return self._unknown_us if mean_us is None or function_id in self._distrusted else mean_us

@@ -93,9 +93,9 @@ class Endpoint:
     @property
     def monitor(self) -> Endpoint | None:
         """The address at which viewers expect the monitor stream of a scheduler that listens here; None if viewers
-        cannot derive it.
+        cannot know it.
 
-        For tcp it is the path that the commands of Scaler 1.x use.
+        For a tcp address, the monitor address is the path that the commands of Scaler 1.x use.
         """
         if self.file is not None:
             return Endpoint.parse(ipc_address(f"{self.file}_monitor")).trusting(self.trust_users)
@@ -137,7 +137,7 @@ class Endpoint:
         return dataclasses.replace(self, key_file=key_file) if key_file else self
 
     def trusting(self, uids: tuple[int, ...]) -> Endpoint:
-        """Return the same address with these users as `trust_users`; unchanged without users."""
+        """Return the same address with `uids` as `trust_users`. If `uids` is empty, return the address unchanged."""
         return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:

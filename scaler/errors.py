@@ -89,10 +89,10 @@ class ObjectTooLargeError(ScalerError):
 
 
 class DisconnectedError(ScalerError):
-    """The client is disconnected, or the scheduler refused it.
+    """The client is disconnected, or the scheduler refused the client.
 
-    The message of a refusal names the versions on both sides: install the same ones. After `disconnect`, create a new
-    client.
+    The message of a refusal names the versions on both sides: install the same version on both. After `disconnect`,
+    create a new client.
     """
 
 
@@ -209,7 +209,7 @@ class TaskInterrupt(BaseException):
 
 
 def is_error_of_task(info: Any) -> bool:
-    """Return whether the exception that pytest shows was raised by a task. Frames of this package are then hidden."""
+    """Return whether a task raised the exception that pytest shows. Frames of this package are then hidden."""
     return isinstance(info.value.__cause__, RemoteTraceback)
 
 

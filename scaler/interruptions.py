@@ -17,7 +17,7 @@ from scaler.errors import TaskInterrupt
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an exception was raised while a value was written or read, but not by the value."""
+    """Return whether an exception was raised while a value was written or read, but not by the code of the value."""
     if isinstance(error, TaskInterrupt):
         return True
     if threading.current_thread() is not threading.main_thread():  # no other thread receives signals

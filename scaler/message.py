@@ -2,7 +2,7 @@
 
 A message is a small class with slots and nothing but data. Commands are imperative (`AssignTasks`), facts are in the
 past tense (`TaskFinished`). A message is not changed after it was sent. The type checker enforces that, the interpreter
-does not: a frozen dataclass takes three times as long to build, and every step of every task builds a message.
+does not. A frozen dataclass takes three times as long to build, and every step of every task builds a message.
 
 Each process creates some two hundred of these classes when it starts. A dataclass would compile three methods for each
 class: an eighth of the processor time in which a scheduler starts. `message` compiles only the constructor, and only

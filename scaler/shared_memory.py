@@ -1,11 +1,13 @@
 """Memory that several processes of one host can map: large values are written once and never sent.
 
-Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows it, and it vanishes with
-its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, because descriptors are
-few; a large block has its own memory. An agent passes the descriptor to its processors. Other processes use the
-**location** of the block: host, process, descriptor, a mark to recognise the memory, and the offset in it. With the
-location, a process of the same user on the same host can open the block while its owner keeps it. All other processes
-request the bytes. Locations are not trusted, but checked.
+Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows the memory. It vanishes
+with its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, because
+descriptors are few; a large block has its own memory.
+
+An agent passes the descriptor to its processors. Other processes use the **location** of the block: host, process,
+descriptor, a mark to recognise the memory, and the offset in the memory. With the location, a process of the same user
+on the same host can open the block while its owner keeps it. All other processes request the bytes. Locations are not
+trusted, but checked.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ processes. Each takes two descriptors.
 NEW_MEMORY_BYTES = 32 << 20
 """The minimum size of a value for which `malloc` of glibc takes new memory from the system."""
 REMEMBERED_BLOCKS_MOST = 64
-"""The maximum number of blocks that stay open for frames that were mapped from them."""
+"""The maximum number of blocks that stay open because frames were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 """The environment variable whose value 0 turns sharing with other processes off."""
 
@@ -160,7 +162,7 @@ class SharedBlock:
 
     @classmethod
     def new(cls, sizes: Sequence[int]) -> SharedBlock:
-        """Return a block with its own memory for frames of these sizes. Raises like `of`."""
+        """Return a block with its own memory for frames of the given sizes. Raises `OSError` like `of`."""
         return cls(Memory(new_memory(_offsets(sizes)[-1])), sizes)
 
     @classmethod
@@ -305,7 +307,7 @@ class Slabs:
         return block
 
     def new(self, sizes: Sequence[int]) -> SharedBlock:
-        """Return a block for frames of these sizes. Raises like `put`."""
+        """Return a block for frames of the given sizes. Raises `OSError` like `put`."""
         n_bytes = _offsets(sizes)[-1]
         if n_bytes > SLAB_BYTES // 8:
             return SharedBlock.new(sizes)
@@ -440,7 +442,7 @@ def machine_id() -> bytes:
 
 
 def can_share() -> bool:
-    """Return whether this process can share its blocks with others."""
+    """Return whether this process can share its blocks with other processes."""
     return sys.platform == "linux" and os.environ.get(SHARING_VARIABLE, "1") != "0"
 
 

@@ -154,12 +154,12 @@ class TaskContext:
         is_over: Callable[[], bool] | None = None,  # noqa: ARG002
         seconds: float | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Return a context manager for a wait of this thread for other tasks. Its exit blocks until the worker has a
-        free slot.
+        """Return a context manager for a wait of this thread for other tasks. The exit of the context blocks until the
+        worker has a free slot.
 
         Args:
             reporter: the client whose scheduler ends the wait. None: the process is not stopped during the wait.
-            is_over: returns whether the wait is over.
+            is_over: a function that returns whether the wait is over.
             seconds: the longest wait; None: no limit.
         """
         return _NO_WAIT
@@ -168,7 +168,7 @@ class TaskContext:
         """Report that a part of this task, such as a callback, may wait for other tasks.
 
         Args:
-            reporter: the client of that wait.
+            reporter: the client whose scheduler ends the wait.
 
         Returns:
             a function to call when the wait is over; further calls do nothing.
@@ -176,7 +176,7 @@ class TaskContext:
         return _nothing
 
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:  # noqa: ARG002
-        """Register a task that the running task submits, to be cancelled with it.
+        """Register a task that the running task submits. If the running task is cancelled, that task is cancelled, too.
 
         Raises:
             ConfigError: if the process takes no tasks yet.
@@ -184,7 +184,7 @@ class TaskContext:
         self.check_prepared()
 
     def check_prepared(self) -> None:
-        """Check that clients of this process may wait for its cluster.
+        """Check that clients of this process may wait for tasks of its cluster.
 
         Raises:
             ConfigError: if the process takes no tasks yet.

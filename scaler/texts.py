@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 NAME_CHARACTERS = 256
-"""The maximum length of a name from another process; longer names are cut when they arrive."""
+"""The maximum length of a name from another process; a longer name is cut when it arrives."""
 CUT = "..."
 JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
 """The maximum size and the maximum depth of a JSON text from another process."""
@@ -41,7 +41,7 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d+")
 
 
 def printable(text: str, most_characters: int) -> str:
-    """Return a text for one line: unprintable characters are escaped, and a text that is too long is cut."""
+    """Return a text in one line: unprintable characters are escaped, and a text that is too long is cut."""
     if len(text) <= most_characters and text.isprintable():
         return text
     shown = escaped(text[: most_characters + 1])
@@ -59,11 +59,11 @@ def escaped(text: str, but: str = "") -> str:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text from another process: of limited depth, with finite numbers of 64 bits and valid
-    Unicode.
+    """Return the value of a JSON text from another process. The value has a limited depth, finite numbers of 64 bits
+    and valid Unicode.
 
     Raises:
-        ValueError: if the text is not of this kind, or longer than `JSON_BYTES`.
+        ValueError: if the text is not such JSON, or longer than `JSON_BYTES`.
     """
     if len(text) > JSON_BYTES:
         raise ValueError(f"the JSON has {len(text):,} characters; at most {JSON_BYTES:,} are accepted")
@@ -100,7 +100,7 @@ def _finite_number(digits: str) -> float:
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a user's value, shortened, for an error about it.
+    """Return the `repr` of a user's value, shortened, for an error message about the value.
 
     The `__repr__` of a user's class could fail, end the program or run forever, so this function never calls it. Data
     classes, named tuples and members of enumerations are shown by their fields, and objects of other classes by the
@@ -129,7 +129,7 @@ def cut(text: str, most_characters: int) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an exception; a replacement if its `__str__` fails."""
+    """Return the text of an exception; a replacement if the `__str__` of the exception fails."""
     try:
         return str(error)
     except (Exception, SystemExit, GeneratorExit):  # noqa: BLE001 - code of the user; Ctrl-C gets through

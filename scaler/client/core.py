@@ -63,7 +63,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def submit(
         self, owner: object, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
     ) -> ScalerFuture[T]:
-        """Submit one task. Its future keeps `owner` alive."""
+        """Submit one task. The future of the task keeps `owner` alive."""
         link = self.link
         if link.closed_because:  # saves a call for each task
             link.check_open()

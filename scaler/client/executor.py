@@ -237,7 +237,7 @@ def _run_all(fn: Callable[..., T], calls: Iterable[Iterable[Any]]) -> list[T]:
 
 
 def _popped(results: list[T]) -> Iterator[T]:
-    """Yield results without keeping them."""
+    """Yield results without keeping references to them."""
     results.reverse()
     while results:
         yield results.pop()

@@ -115,7 +115,7 @@ class _ForeignWord:
 
 
 def hints_at(words: Mapping[str, str]) -> Callable[[C], C]:
-    """Return a decorator that adds these foreign words to a class."""
+    """Return a decorator that adds the given foreign words to a class."""
 
     def decorate(cls: C) -> C:
         for word, ours in words.items():

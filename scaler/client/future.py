@@ -78,8 +78,8 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
     """A condition variable that consists of a lock, and one more lock for each thread that waits.
 
     A `threading.Condition` consists of nine objects that the garbage collector visits, takes a kilobyte, and needs more
-    steps to wake a thread. Few of many open futures are waited for: with a full condition in each future, half of the
-    client's time for a submit was spent in the collector.
+    steps to wake a thread. Only a few of many open futures have waiters. With a full condition in each future, half of
+    the client's time for a submit was spent in the collector.
     """
 
     __slots__ = ("_waiters",)
@@ -164,7 +164,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
     Attributes:
         task_id: the id of the task, 16 bytes.
-        name: the name of the task: the name of its function, or the one that the user chose.
+        name: the name of the task: the name of its function, or a name that the user chose.
     """
 
     # Defaults until an instance has its own.
@@ -583,7 +583,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return value, error and unread_result(error, self.name)
 
     def _fetch(self, deadline: float | None) -> Frames | None:
-        """Return the frames of a large result; None if another thread has read them meanwhile."""
+        """Return the frames of a large result; None if another thread has read the result meanwhile."""
         with self._condition:
             fetch = self._pending_fetch
             if fetch is None:

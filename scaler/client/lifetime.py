@@ -189,7 +189,7 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the path of a key file, each None if it is not given.
+    """Return the address of a scheduler and the path of a key file. Each is None if not given.
 
     If `address` is the path of a key file, the file provides both.
 

@@ -125,7 +125,7 @@ class MapRun:
         """Run one task for each item and return the results in the order of the items.
 
         Raises:
-            TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
+            TypeError: if an item is neither a tuple nor a list, or the function does not take the arguments of an item.
             TimeoutError: if the map took longer than its time-out.
             BaseException: the exception of the first task that failed.
         """

@@ -53,7 +53,7 @@ class MapStream(MapRun):
         """Run one task for each item and yield each result as it arrives.
 
         Raises:
-            TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
+            TypeError: if an item is neither a tuple nor a list, or the function does not take the arguments of an item.
             TimeoutError: if the map took longer than its time-out.
             BaseException: the exception of the first task that failed.
         """

@@ -173,7 +173,7 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row may travel with `n_rows` rows that have these frames: each row needs the same number of
+    """Return whether a row may travel with `n_rows` other rows, which have `frames`: each row needs the same number of
     frames.
     """
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)

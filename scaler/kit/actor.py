@@ -195,7 +195,8 @@ def handles(one: type[M], other: type[N], /) -> Callable[[Callable[[A, M | N], R
 @overload
 def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]: ...
 def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]:
-    """Mark a method as the handler of messages of exactly these types. A method that overrides it inherits the mark.
+    """Mark a method as the handler of messages of exactly the given types. A method that overrides it inherits the
+    mark.
 
     The return value of a handler is the answer to an `ask`, and ignored otherwise.
     """

@@ -19,7 +19,7 @@ Clock: TypeAlias = Callable[[], float]
 
 
 SWEEP_FROM = 1024
-"""The number of cancelled timers up to which they stay in the heap."""
+"""The maximum number of cancelled timers in the heap for which the heap is never swept."""
 
 
 class Timer:

@@ -127,7 +127,7 @@ class Dispatcher:
             self.detach(ref)
 
     def end(self, ref: ActorRef) -> None:
-        """End the actor now, in order, and its address for good. Mail that waits becomes dead letters."""
+        """End the actor now, in order, and close its address for good. Mail that waits becomes dead letters."""
         actor, waiting = ref._actor, ref._mailbox
         ref._actor, ref._mailbox = None, self.dead_letters
         if ref.supervised:
@@ -363,7 +363,7 @@ class Dispatcher:
             self._on_escalation(error)
 
     def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
-        """Return unhandled mail to the address, or count it as dead letters. Return the number of messages."""
+        """Return unhandled mail to the address, or count the mail as dead letters. Return the number of messages."""
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):

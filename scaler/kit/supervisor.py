@@ -72,7 +72,9 @@ class RestartBudget:
 
 @dataclass(frozen=True)
 class BackOff:
-    """The wait before a restart: none the first time, then `first_seconds`, growing by `factor`."""
+    """The wait before a restart: 0 after the first failure, then `first_seconds`, which grows by `factor` up to
+    `most_seconds`.
+    """
 
     first_seconds: float = 0.05
     factor: float = 2.0
@@ -87,7 +89,7 @@ class BackOff:
 
 
 class RestartBudgetExceededError(RuntimeError):
-    """A supervisor restarted its children too often."""
+    """A supervisor restarted its children more often than its budget allows."""
 
 
 @message

@@ -61,8 +61,8 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Disable garbage collection during imports, and exempt the imported objects from later collections, because nearly
-    all of them live until the process ends.
+    """Disable garbage collection during imports, and exempt the imported objects from later collections. Nearly all
+    imported objects live until the process ends.
     """
     gc.disable()
     try:

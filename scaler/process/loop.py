@@ -85,7 +85,7 @@ def new_poller() -> Poller:
 
 
 class LoopTimer:
-    """A callback with the time at which the loop calls it."""
+    """A callback and the time at which the loop calls the callback."""
 
     __slots__ = ("_args", "_callback", "_timers", "when")
 

@@ -144,8 +144,8 @@ class SpareMemory:
         """Return freed memory to the system if a try is due. The result is whether a try was made. Called regularly.
 
         Args:
-            held_bytes: the size of all values that this process knows that it holds. If this size shrinks, there is
-                memory to return.
+            held_bytes: the size of all values that this process knows to hold. If this size shrinks, there is memory to
+                return.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)

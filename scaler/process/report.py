@@ -35,7 +35,7 @@ NAMED_MOST = 8
 
 
 def page(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return a title and the named rows below it."""
+    """Return a text with a title and the named rows below it."""
     return title + "".join(f"\n  {name:9} {text}" for name, text in rows)
 
 
@@ -65,7 +65,7 @@ def size(n_bytes: float) -> str:
 
 
 def traffic(direction: Traffic) -> str:
-    """Return the traffic of one direction: the most frequent items by name, messages, bytes."""
+    """Return the traffic of one direction as text: the most frequent items by name, then messages and bytes."""
     by_name = direction.by_name()
     named = list(by_name.items())[:NAMED_MOST]
     rest = sum(by_name.values()) - sum(count for _, count in named)

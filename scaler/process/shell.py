@@ -163,7 +163,9 @@ class Shell:
         self.loop.remove_writer(descriptor)
 
     def on_signals(self, handler: Callable[[str], None], *signals: signal.Signals) -> None:
-        """Call `handler` in the loop with the name of each of these signals. Ignored outside of the main thread."""
+        """Call `handler` in the loop with the name of each signal of `signals` that arrives. Ignored outside of the
+        main thread.
+        """
         for number in signals if _is_main_thread() else ():
             self.loop.add_signal_handler(number, self._signalled, handler, number.name)
             self._signals.append(number)

@@ -116,7 +116,7 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over the clusters whose owners are lost, and give back those whose owners are connected again.
+        """Take over the clusters whose owners are lost. Give back the clusters whose owners are connected again.
 
         Args:
             workers: connected workers that this command could have started.

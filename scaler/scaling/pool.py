@@ -14,7 +14,7 @@ from scaler.wire.messages.capabilities import from_text
 
 
 class ClusterPool:
-    """The clusters of one command.
+    """The clusters that one command starts, and the tasks that these clusters can run.
 
     Args:
         each: the number of workers of a cluster.
@@ -28,10 +28,10 @@ class ClusterPool:
         self._is_only_asked = is_only_asked
 
     def look(self, wanted: Mapping[str, int], workers: Sequence[WorkerView]) -> tuple[int, int]:
-        """Return how many workers of these clusters the tasks could use, and how many are connected.
+        """Return how many workers of these clusters the tasks could use, and how many such workers are connected.
 
         Args:
-            wanted: how many tasks should run at once, by the capabilities that they request.
+            wanted: the number of tasks that should run at once, by the capabilities that the tasks request.
             workers: all connected workers.
         """
         asked = {amounts: number for text, number in wanted.items() if text and (amounts := from_asked(text))}
@@ -48,7 +48,7 @@ class ClusterPool:
         return _has(dict(from_text(worker.agent.capabilities)), self._capabilities)
 
     def _at_once(self, amounts: Mapping[str, int]) -> int:
-        """Return how many tasks that request these amounts of capabilities one cluster runs at once."""
+        """Return how many tasks one cluster runs at once, if each task requests these amounts of capabilities."""
         if not _has(self._capabilities, amounts):
             return 0
         return min([self._each, *(self._capabilities[name] // each for name, each in amounts.items() if each)])

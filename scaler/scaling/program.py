@@ -29,10 +29,10 @@ class ScaleProgram:
     """Starts and drains clusters until a signal ends the program.
 
     Args:
-        subscriber: receives the topics of `TOPICS`.
+        subscriber: receives the topics of `TOPICS` from the scheduler.
         clusters: starts and drains the clusters.
         bounds: the limits that the user sets.
-        pool: the capabilities of these clusters.
+        pool: the capabilities of the clusters.
         target_seconds: the time in which the open work should be done.
         say: a function that prints a line of text.
     """

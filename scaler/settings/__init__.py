@@ -1,4 +1,4 @@
-"""The settings of each process, one table each.
+"""The settings of each process, one table for each process.
 
 To add a setting, write a field as a `setting` into the table of the process, and its type into the `TypedDict` above
 the table. Everything else comes from the table:
@@ -7,8 +7,8 @@ the table. Everything else comes from the table:
 - the option of the command and its `-h`, the environment variable, and the key in `scaler.toml`;
 - the page `docs/reference/settings.md` (make draw).
 
-Durations are in seconds, sizes in bytes. A table is imported with its first use, because a scheduler and an agent need
-only one.
+Durations are in seconds, sizes in bytes. A table is imported when it is first used, because a scheduler and an agent
+need only one table.
 """
 
 from importlib import import_module

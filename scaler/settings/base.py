@@ -143,7 +143,7 @@ class Settings(_Checked):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the settings with these values by row name, completed with defaults.
+        """Return the settings with the given values by row name. Missing values are completed with defaults.
 
         Args:
             values: the values by row name; names that are not settings are ignored.

@@ -9,9 +9,7 @@ from scaler.settings.base import ADDRESS, KEY_FILE, TRUST_USERS, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
-"""The table of the cluster that a client starts on this machine, and the names at the client of settings that have
-other names in the table.
-"""
+"""The table of the cluster that a client starts on this machine, and the settings that have other names at the client."""
 
 NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file", "trust_users")
 """The names of cluster settings that the docstring of `Client` does not list as options of its local cluster."""
@@ -19,7 +17,7 @@ NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds
 
 @dataclass(frozen=True)
 class ClientConfig(Settings):
-    """Settings of a client. It has no command-line options, because a client is created in code."""
+    """Settings of a client. These have no command-line options, because a client is created in code."""
 
     OPTIONS = LocalClusterOptions
     TABLE = "client"

@@ -34,7 +34,9 @@ SERVES_FUNCTIONS = "processes", "inline"
 
 
 class ClusterOptions(TypedDict, total=False):
-    """The types of the settings that `Cluster` takes by name only; the table has everything else about them."""
+    """The types of the settings that `Cluster` takes by name only; everything else about these settings is in the
+    table.
+    """
 
     preload: Sequence[str]
     initializer: str | Callable[[], object]

@@ -133,7 +133,9 @@ def completes_from_outside(
 
 
 def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator for a constructor that passes its arguments to other constructors, which complete them."""
+    """Return a decorator for a constructor that passes its arguments to other constructors, which complete the
+    arguments.
+    """
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         signature = _with_settings(init, *tables)
@@ -203,7 +205,7 @@ def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
-    """Return the name and the content of a process's table in the file; empty if there is no file.
+    """Return a description and the content of a process's table in the file; the content is empty if there is no file.
 
     Raises:
         ConfigError: if the file has unknown tables or keys, or keys that are not allowed in a file.

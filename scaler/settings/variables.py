@@ -20,9 +20,7 @@ logger = logging.getLogger(__name__)
 PREFIX = "SCALER_"
 
 MARK_OF_PROCESSORS = "SCALER_PROCESSOR"
-"""The environment variable that is set in worker processes. These log no warning, because the process of the cluster
-does.
-"""
+"""The environment variable that marks worker processes. They log no warning, because the cluster's own process does."""
 
 NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_KEY_FOLDER", "SCALER_SHARED_MEMORY")
 """The environment variables that this package uses and that are not settings."""
@@ -42,7 +40,7 @@ def warn_of_unknown_variables() -> None:
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return the names that begin like settings of Scaler and are not."""
+    """Return the names that begin like settings of Scaler but are not settings."""
     known = {*_known(), *NO_SETTINGS}
     return [
         name for name in names if name.startswith(PREFIX) and name not in known and not _OF_KUBERNETES.fullmatch(name)

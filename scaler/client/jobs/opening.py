@@ -276,11 +276,11 @@ class Opening:
         """Create a new version of the job, with the terms of this call.
 
         Args:
-            difference: how the work differs, for display; empty if the work is the same.
+            difference: a sentence that shows how the work differs; empty if the work is the same.
             repair: the reason for a new version if the work is the same.
 
         Raises:
-            JobConflictError: if `on_change`, another call, or another version of Python forbids it.
+            JobConflictError: if `on_change`, another call, or another version of Python forbids a new version.
         """
         info, work = self._info, self._work
         has_ended, is_drop = bool(info["done"] + info["failed"]), work.on_change == RESTART and bool(difference)

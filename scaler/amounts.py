@@ -16,9 +16,9 @@ AMOUNT_MOST = 2**63 - 1
 GPU = "gpu"
 """The capability whose units are numbered: a task receives the numbers of the GPUs that it may use."""
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
-"""The environment variable that names the GPUs a program may use; read by CUDA."""
+"""The environment variable that names the GPUs that a program may use. CUDA reads this variable."""
 MEMORY = "memory"
-"""The capability that tasks request with the option `memory`, in bytes."""
+"""The capability that tasks request with the option `memory`; the unit is a byte."""
 CALL = "call:"
 """The prefix of the capability of a node that serves a function by name: `call:area` for the function `area`."""
 CAPABILITIES_MOST = 64

@@ -29,7 +29,7 @@ _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems reserve a few bytes
 BYTES = "bytes"
-"""The unit of settings that are sizes."""
+"""The text that marks a setting as a size in bytes."""
 WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
 """The description of a size with a unit, for error messages."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -93,7 +93,7 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
     """Return a user's path as an absolute path, with `~` expanded.
 
     Raises:
-        ConfigError: if this user has no home directory.
+        ConfigError: if `~` is used and this user has no home directory.
     """
     try:
         return Path(path).expanduser().absolute()
@@ -228,17 +228,17 @@ def entry(
 
 
 def setting(value: Any, /, text: str, *flags: str, **row: Any) -> Any:
-    """Return the field of one setting, from its default value and the arguments of `entry`."""
+    """Return a field that declares a setting, from its default value and the arguments of `entry`."""
     return dataclasses.field(default=value, metadata=entry(text, *flags, **row))
 
 
 class Setting:
-    """One row of the table of a process: checks and parses its values."""
+    """One setting of a process, as a row of its table: checks and parses values."""
 
     def __init__(self, field: dataclasses.Field[Any], prefix: str = "") -> None:
         self.name: str = prefix + field.name
         self.kind: str = str(field.type).removesuffix(" | None")
-        """`bool`, `int`, `float`, `str`, or `tuple[..., ...]` for a list"""
+        """the type of the value, as text: `bool`, `int`, `float`, `str`, or `tuple[..., ...]` for a list"""
         self.may_be_none: bool = str(field.type) != self.kind
         self.default: Any = field.default
         """the default value; `dataclasses.MISSING` if a value must be given"""

@@ -14,7 +14,7 @@ from pathlib import Path
 TCP, IPC, INPROC = "tcp", "ipc", "inproc"
 
 ANYWHERE = f"{IPC}://*"
-"""The address that represents a new private folder."""
+"""The address with which a scheduler listens in a new private folder."""
 
 LOCAL = ANYWHERE if hasattr(socket, "AF_UNIX") else f"{TCP}://127.0.0.1:*"
 """The address at which the scheduler of a local cluster listens."""
@@ -26,7 +26,7 @@ def ipc_address(path: str | Path) -> str:
 
 
 def in_process_address(name: str) -> str:
-    """Return an address between threads of this process."""
+    """Return the address for connections between threads of this process."""
     return f"{INPROC}://{name}"
 
 
@@ -71,7 +71,7 @@ class Endpoint:
     @classmethod
     @functools.lru_cache(maxsize=64)
     def parse(cls, address: str) -> Endpoint:
-        """Parse an address."""
+        """Parse an address of any scheme."""
         scheme, separator, rest = address.partition("://")
         if separator and scheme == TCP:
             host, _, port = rest.rpartition(":")

@@ -84,7 +84,7 @@ class ObjectTooLargeError(ScalerError):
         return f"{self.value} is too large: it has {self.size:,} bytes, and {self.host} {room}: {self.cure}"
 
     def renamed(self, value: str) -> ObjectTooLargeError:
-        """Return the same error with another description of the value."""
+        """Return the same error with `value` as the description of the value."""
         return ObjectTooLargeError(value, self.size, self.host, self.budget, self.cure)
 
 
@@ -142,7 +142,7 @@ class TaskFailedError(ScalerError):
 
 
 class ClientCancelledException(ScalerError):  # noqa: N818 - the name is a public contract
-    """Never raised. It exists for programs that catch it.
+    """Never raised. This class exists for programs that catch it.
 
     The future of a task that was cancelled raises `concurrent.futures.CancelledError`.
     """
@@ -156,7 +156,7 @@ class ClientShutdownException(ScalerError, ValueError):  # noqa: N818 - the name
 
 
 class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public contract
-    """Never raised. It exists for programs that catch it.
+    """Never raised. This class exists for programs that catch it.
 
     After a client has left, its open futures raise `concurrent.futures.CancelledError`, and new calls raise
     `DisconnectedError`.

@@ -25,14 +25,14 @@ AgentId = NewType("AgentId", bytes)
 SchedulerId = NewType("SchedulerId", bytes)
 """The id of one run of a scheduler; the next scheduler at the same address has another id."""
 Connection = NewType("Connection", bytes)
-"""The name that a socket gives to a peer, for the life of one connection."""
+"""The name that a socket gives to a peer; the name is valid until the connection ends."""
 NO_CONNECTION = Connection(b"")
 """The connection of a session whose peer is disconnected: messages to this connection are dropped."""
 
 Account: TypeAlias = tuple[int, int]
-"""The account of a task in messages: the number of a client, and the tag of its owner."""
+"""The account of a task, as messages contain it: the number of a client, and the tag of the client's owner."""
 NO_ACCOUNT: Account = (0, 0)
-"""The account of tasks that were submitted outside of tasks: the scheduler replaces it with their client's account."""
+"""The account of tasks that were submitted outside of tasks. The scheduler replaces it with the client's account."""
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
@@ -58,7 +58,7 @@ class IdSource:
             return random_id()
 
     def forked(self) -> None:
-        """Drop the ids created in advance: after a fork, the parent uses them."""
+        """Drop the ids that were created in advance. Called in a forked process, because the parent uses these ids."""
         self._made.clear()
 
 
@@ -83,7 +83,7 @@ PUBLIC_ID_BYTES = 8
 
 
 def public_id(secret: bytes) -> bytes:
-    """Return the short id that monitors show in place of a secret id. It does not reveal the secret."""
+    """Return the short id that monitors show in place of a secret id. The short id does not reveal the secret id."""
     return hashlib.blake2b(secret, digest_size=PUBLIC_ID_BYTES).digest() if any(secret) else b""
 
 

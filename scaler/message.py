@@ -33,7 +33,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, eq_default=True, field_specifiers=(dataclasses.field,))
 def message(cls: type[T]) -> type[T]:
-    """Make `cls` a message: slots, positional constructor, equality and a readable `repr`, from its annotations."""
+    """Make `cls` a message: derive slots, a positional constructor, equality and a readable `repr` from the
+    annotations.
+    """
     cls.__doc__ = cls.__doc__ or cls.__qualname__  # else dataclass generates one, which doubles the time
     made: Any = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     made.__init__ = _first_constructor(made)

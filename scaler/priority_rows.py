@@ -17,7 +17,7 @@ class PriorityRows(dict[int, Row]):
     """Priority -> row. A missing row is created when it is looked up.
 
     Args:
-        new_row: creates an empty row.
+        new_row: a function that creates an empty row.
     """
 
     def __init__(self, new_row: Callable[[], Row]) -> None:
@@ -32,7 +32,9 @@ class PriorityRows(dict[int, Row]):
         return row
 
     def first(self) -> Row:
-        """Return the row of the highest priority that is not empty, or an empty row."""
+        """Return the row with the highest priority among the rows that are not empty. If all rows are empty, return an
+        empty row.
+        """
         priorities = self.priorities
         row = self[priorities[-1]]
         while not row and len(priorities) > 1:

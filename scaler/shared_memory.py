@@ -66,7 +66,7 @@ def size_at(location: bytes) -> int:
 
 
 def nbytes(frame: Any) -> int:
-    """Return the bytes in a frame."""
+    """Return the number of bytes in a frame."""
     return len(frame) if type(frame) is bytes else memoryview(frame).nbytes
 
 
@@ -106,7 +106,7 @@ def _offsets(sizes: Sequence[int]) -> list[int]:
 
 
 class _Mapping(mmap.mmap):
-    """A block, open in this process."""
+    """A mapping of a block in this process."""
 
     block: SharedBlock | None = None
 
@@ -345,7 +345,7 @@ def block_of(frames: Sequence[Any]) -> SharedBlock | None:
 def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames as private writable buffers.
 
-    Pages are copied when they are written to, or at once if the block is not known.
+    Pages are copied when they are written to. If the block of the frames is unknown, all pages are copied at once.
 
     Args:
         bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.

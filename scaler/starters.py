@@ -13,7 +13,7 @@ from scaler.endpoint import Endpoint
 
 
 class LocalCluster(Protocol):
-    """A scheduler with workers on this machine."""
+    """A scheduler with workers on this machine. `shutdown` ends both."""
 
     def get_address(self) -> str: ...
 

@@ -121,7 +121,7 @@ class TaskContext:
     """The context of a process that runs no tasks: the default."""
 
     address: str | None = None
-    """the address of the scheduler whose tasks run here"""
+    """the address of the scheduler whose tasks run in this process"""
     agent_token = NO_ID
     """a secret that proves to the scheduler that the clients of this process are inside its agent"""
     processor = 0
@@ -197,8 +197,8 @@ class TaskContext:
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        """Register a connection of this process. The process is not ended while `is_needed` returns True. `close` ends
-        the connection.
+        """Register a connection of this process. While `is_needed` returns True, the process is not ended. `close`: a
+        function that ends the connection.
         """
 
 
@@ -213,7 +213,7 @@ key_file = ""
 by the address
 """
 trust_users: tuple[int, ...] = ()
-"""uids of the users who may run the agent's scheduler at an ipc address"""
+"""uids of the users who may run the agent's scheduler at an ipc address besides this user and root"""
 
 
 def with_agent_settings(endpoint: Endpoint) -> Endpoint:
@@ -228,7 +228,7 @@ module sets it.
 
 
 class _Rerun(NamedTuple):
-    """A call of a task that runs again in this process."""
+    """A call of a failed task that runs again in this process."""
 
     task: CurrentTask
     others: frozenset[threading.Thread]
@@ -243,7 +243,7 @@ _reruns: list[_Rerun] = []
 
 @contextmanager
 def rerunning(task: CurrentTask) -> Iterator[None]:
-    """Context manager: `current_task` returns `task` in this thread and in the threads that it starts."""
+    """Context manager: `current_task` returns `task` in this thread and in the threads that this thread starts."""
     rerun = _Rerun(task, frozenset({*threading.enumerate()} - {threading.current_thread()}))
     _reruns.append(rerun)
     try:

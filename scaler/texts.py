@@ -20,9 +20,9 @@ JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
 """The maximum size and the maximum depth of a JSON text from another process."""
 _DIGITS_MOST = len(str(-(2**63)))
 SHOWN_CHARACTERS = 80
-"""The length to which the `repr` of one value is cut."""
+"""The maximum length of the `repr` of one value; a longer `repr` is cut."""
 ARGUMENTS_CHARACTERS = 200
-"""The length to which the arguments of a call are cut."""
+"""The maximum length of the arguments of a call as text; a longer text is cut."""
 _ITEMS_MOST, _LEVELS, _BITS_MOST, _ARRAY_MOST = 6, 4, 12_000, 100
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
@@ -121,7 +121,7 @@ def safe_repr(value: Any) -> str:
 
 
 def cut(text: str, most_characters: int) -> str:
-    """Remove the middle of a text that is too long."""
+    """Shorten a text that is too long by removing its middle."""
     if len(text) <= most_characters:
         return text
     end = (most_characters - len(CUT)) // 2
@@ -137,7 +137,7 @@ def text_of(error: BaseException) -> str:
 
 
 def described(error: BaseException) -> str:
-    """Return the class and the text of an exception."""
+    """Return the class and the text of an exception as one text."""
     return f"{type(error).__name__}: {text_of(error)}"
 
 

@@ -170,7 +170,7 @@ class Client(Caller):
 
     @property
     def dashboard_url(self) -> str | None:
-        """The address of the page that `dashboard=True` has started, with the token for its first visit; None without a
+        """The address of the page that `dashboard=True` has started, with the token for the first visit; None without a
         page.
         """
         return self._dashboard.url if self._dashboard else None

@@ -27,7 +27,7 @@ SUBMITTED_MOST = 1024
 
 
 class SubmittingClient(Protocol):
-    """A client, or a client with options."""
+    """The part of a client, with or without options, that an executor uses."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]: ...
 
@@ -96,7 +96,9 @@ class ClientExecutor(Executor):
 
     @property
     def _max_workers(self) -> int:
-        """The number of tasks that run at once. Not public, but libraries read it from every executor."""
+        """The maximum number of tasks that run at once. Not public, but libraries read this attribute from every
+        executor.
+        """
         return self._submitted_most or max(1, self._client.info().workers)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -175,7 +177,7 @@ class ClientExecutor(Executor):
                     self._changed.wait()
 
     def withdraw(self, future: TaskFuture[Any]) -> bool:
-        """Withdraw a waiting task. Return whether it was waiting."""
+        """Withdraw a waiting task. Return False if the task was not waiting."""
         with self._changed:
             was_waiting = self._waiting.pop(future, None) is not None
             self._changed.notify_all()

@@ -102,7 +102,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
         return was_woken
 
     def notify_all(self) -> None:
-        """Wake all threads that wait. The caller holds the lock."""
+        """Wake all threads that wait. The caller must hold the lock."""
         if self._waiters:
             for waiter in self._waiters:
                 waiter.release()
@@ -195,7 +195,9 @@ class ScalerFuture(Future[T], ResultArgument):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Omit the methods for the link, for other calls and for progress bars."""
+        """Return the public attributes, without methods that only other modules call: the link, other calls and
+        progress bars.
+        """
         return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
     @property
@@ -268,7 +270,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return not self.done()
 
     def cancel(self) -> bool:
-        """Cancel the task, also while it runs. Return False if it has already ended."""
+        """Cancel the task, also while it runs. Return False if the task has already ended."""
         if self.cancelled():
             return True
         self._link.check_process()
@@ -394,7 +396,7 @@ class ScalerFuture(Future[T], ResultArgument):
     # For other calls and progress bars
 
     def ask_report(self, on_output: OnOutput) -> None:
-        """Request the latest report of the task. `on_output` receives it later, in the link's thread."""
+        """Request the latest report of the task. The link's thread passes the report to `on_output` later."""
         self._link.read_output(self.task_id, on_output, report=True)
 
     @property
@@ -415,7 +417,7 @@ class ScalerFuture(Future[T], ResultArgument):
         self.set_result(_UNREAD_VALUE)
 
     def as_argument(self, link: object) -> tuple[Input | None, Any]:
-        """Return what represents the result in another call, see `ResultArgument`."""
+        """Return the object that represents the result in the arguments of another call, see `ResultArgument`."""
         if link is not self._link:
             raise other_client(self.name)
         with self._condition:

@@ -52,7 +52,7 @@ class CallMaker(Generic[L, F]):
     """
 
     new_future: Callable[[TaskId, L, Serializer, object, str], F]
-    """creates the future of a task; the future keeps its fourth argument, the client, alive"""
+    """a function that creates the future of a task; the future keeps its fourth argument, the client, alive"""
 
     def __init__(self, link: L, serializer: Serializer, profiling: bool, shipped: Shipped | None = None) -> None:
         pickle_main_by_value()
@@ -87,7 +87,9 @@ class CallMaker(Generic[L, F]):
         return priority, name or options.name or "", run_options, account, owner_tag
 
     def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
-        """Return the function of a call or map, ready to be sent, and note its seed."""
+        """Return the function of a call or map, ready to be sent. Log a warning if the seed repeats the numbers of an
+        earlier call.
+        """
         function = self.functions.get(fn)
         if terms[RUN_OPTIONS]:
             self._note_seed(function, RunOptions.decode(terms[RUN_OPTIONS]))

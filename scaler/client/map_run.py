@@ -72,10 +72,10 @@ class MapRun:
     _n_items = -1
     """the number of items; -1 if the iterable is not a list or tuple"""
     _is_drawing = False
-    """whether the link's thread has been notified of the drawn rows"""
+    """whether the link's thread has been notified of the rows in `_drawn`"""
     _is_urgent = False
     _is_over = False
-    """whether no further results will be read"""
+    """whether the map has ended, so that no further results are read"""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ class ObjectReference(_Anything):  # type: ignore[misc]
 
 
 class ReferenceAsIs(_Anything):  # type: ignore[misc]
-    """Represents a reference that a task gets as an `ObjectReference`."""
+    """A wrapper of a reference in the arguments of a call, from which the task gets the `ObjectReference` itself."""
 
     __slots__ = ("_reference",)
 
@@ -94,7 +94,7 @@ class OwnReference(ObjectReference):
 
 
 def check_stored(reference: ObjectReference) -> None:
-    """Raise `MissingObjects` if the client of a reference no longer stores its object."""
+    """Raise `MissingObjects` if the client that created a reference no longer stores its object."""
     stored = reference._stored  # noqa: SLF001 - a method would be a name on the user's `dir()`
     if stored is not None and reference.object_id not in stored:
         raise MissingObjects(

@@ -53,7 +53,7 @@ LINE_LENGTH = 200
 _FRAME_WITHOUT_SOURCE = re.compile(r'^([ |]*)File "(.+)", line (\d+), in (.+)\n(?!\1  )', re.MULTILINE)
 _LONGEST = 500
 _COMMAND = "<string>"
-"""Python's name for the file of `python -c`."""
+"""The file name that tracebacks show for code of `python -c`."""
 
 
 def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseException | None]:
@@ -114,7 +114,7 @@ def _name_of_needed(failed: bytes, name: str, keys: Keys) -> str:
 
 
 def error_key(task_id: bytes, keys: Keys) -> bytes:
-    """Return the key of a task's error. All tasks of a graph have the same key."""
+    """Return the key of a task for the warning about unread errors. All tasks of a graph have the same key."""
     return task_id[:PREFIX_BYTES] if keys else task_id
 
 
@@ -143,7 +143,7 @@ def failure_text(result: TaskResult | None, error: BaseException | None, name: s
 
 
 def _exception_line(result: TaskResult) -> str:
-    """Return the exception of a task in one line; empty if it cannot be read."""
+    """Return the exception of a task in one line; empty if the exception cannot be read."""
     try:
         failure = TaskFailure.decode(result.payload)
     except ProtocolError:
@@ -325,7 +325,9 @@ class ProfilingInfo:
     duration_us: int
     """the wall time of the call, in microseconds"""
     cpu_time_us: int
-    """CPU time of all threads of the process, in microseconds, without processes that the task started"""
+    """the CPU time of all threads of the process during the call, in microseconds, without processes that the task
+    started
+    """
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes, exact to a few hundred KiB. On
     Linux the kernel measures the rise; elsewhere the size is sampled every few milliseconds. Memory that Python

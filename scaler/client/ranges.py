@@ -20,10 +20,10 @@ from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_
 
 
 class OpenRanges:
-    """The ranges among the open tasks.
+    """The ranges among the open tasks, and the number of rows of each range.
 
     Args:
-        tasks: all open tasks.
+        tasks: all open tasks, by id.
         window: the tasks that were submitted to the scheduler.
     """
 

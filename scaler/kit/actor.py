@@ -241,7 +241,7 @@ class Actor(pykka.Actor):
     """the handlers by message type, collected once per class"""
 
     has_on_stop: ClassVar[bool] = False
-    """whether the class has its own `on_stop`: calling an empty one would cost time in each task"""
+    """whether the class overrides `on_stop`: calling an empty method would cost time in each task"""
 
     runs_last: ClassVar[bool] = False
     """whether actors of this class have a turn only when no other actor has mail; in that turn they handle all their
@@ -282,7 +282,7 @@ class Actor(pykka.Actor):
         return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
-        """Run `on_start` before any mail."""
+        """Run `on_start`, before this actor handles any mail."""
         try:
             self.on_start()
         except BaseException as error:
@@ -297,7 +297,7 @@ class Actor(pykka.Actor):
         return self._actor_ref
 
     def spawn(self, actor: Actor) -> ActorRef:
-        """Start `actor` as a child. Its failure arrives at this actor as `ChildFailed`."""
+        """Start `actor` as a child. A failure of the child arrives at this actor as `ChildFailed`."""
         return self._actor_ref._dispatcher.spawn(actor, self._actor_ref)
 
     def now(self) -> float:
@@ -337,7 +337,7 @@ class Actor(pykka.Actor):
         exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Clean up after a handler raised. Runs before the parent is notified."""
+        """Clean up after a handler of this actor raised. Runs before the parent is notified."""
 
     # What Pykka sends.
 

@@ -35,7 +35,7 @@ class Timer:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the message has neither been sent nor cancelled."""
+        """Whether the message is still to be sent: it was neither sent nor cancelled."""
         return self.ref is not None
 
     def cancel(self) -> None:

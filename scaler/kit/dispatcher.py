@@ -90,7 +90,7 @@ class Dispatcher:
         return ref
 
     def address(self, actor_type: type[Actor], parent: ActorRef) -> SupervisedRef:
-        """Return an address without an actor; mail waits there until `attach`."""
+        """Return an address without an actor. Mail to the address waits until `attach` is called."""
         ref = SupervisedRef(actor_type, self, parent)
         ref._mailbox = []
         self._addresses.add(ref)
@@ -116,8 +116,8 @@ class Dispatcher:
             ref._mailbox = None
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor now, in order. If it has a supervisor, the supervisor decides whether the address gets another
-        actor.
+        """End the actor now, in order. If the actor has a supervisor, the supervisor decides whether the address gets
+        another actor.
         """
         if not ref.supervised:
             self.end(ref)
@@ -138,7 +138,7 @@ class Dispatcher:
             self._run_on_stop(ref, actor)
 
     def detach(self, ref: ActorRef) -> None:
-        """End the actor behind an address, in order, and keep its mail for the next actor at the address."""
+        """End the actor behind an address, in order, and keep the mail for the next actor at the address."""
         actor, ref._actor = ref._actor, None
         if ref._mailbox is None:
             ref._mailbox = []
@@ -258,7 +258,7 @@ class Dispatcher:
         return most
 
     def _run_last(self) -> int:
-        """Run the next actor that runs last. Return the number of handled messages."""
+        """Run the next actor from the queue of actors that run last. Return the number of handled messages."""
         ref = self._last.popleft()
         handled = self._turn(ref, RUN_MESSAGES)
         actor = ref._actor

@@ -36,7 +36,7 @@ class Restart(Enum):
     PERMANENT = "permanent"
     """after every end, in order or by a failure"""
     TRANSIENT = "transient"
-    """after a failure only"""
+    """only after a failure"""
 
 
 class Strategy(Enum):
@@ -81,7 +81,9 @@ class BackOff:
     most_seconds: float = 5.0
 
     def delay_seconds(self, recent_failures: int) -> float:
-        """Return the seconds to wait before a restart after this number of recent failures."""
+        """Return the seconds to wait before a restart. `recent_failures`: the number of failures that count for the
+        budget.
+        """
         if recent_failures <= 1:
             return 0.0
         exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold
@@ -133,7 +135,7 @@ class Supervisor(Actor):
 
     @property
     def children(self) -> Peers:
-        """The addresses of the children by name."""
+        """The addresses of the children, by name of the child."""
         return self._addresses
 
     def on_start(self) -> None:

@@ -50,7 +50,7 @@ def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
 
 
 def unblock_signals() -> None:
-    """Unblock all signals for this command: a program inherits the blocked signals of its parent."""
+    """Unblock all signals in the process of a command: a program inherits the blocked signals of its parent."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

@@ -1,6 +1,6 @@
 """Logging of a process: the same format everywhere, several files at once.
 
-Only processes of Scaler are set up here, not the user's program.
+This module sets up only processes of Scaler, not the user's program.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def open_file(path: str) -> logging.Handler:
 
 
 class _Formatter(logging.Formatter):
-    """Escapes the texts of other processes in the lines of Scaler: names, versions, reasons, and what tasks write.
+    """Escapes the texts of other processes in log lines of Scaler: names, versions, reasons, and what tasks write.
 
     Args:
-        most_characters: the length to which each such text is cut.
+        most_characters: the maximum length of each such text; longer texts are cut.
     """
 
     def __init__(self, most_characters: int) -> None:

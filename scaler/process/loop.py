@@ -29,7 +29,7 @@ _WHEN = attrgetter("when")
 
 
 class Cancellable(Protocol):
-    """The handle that `call_later` returns."""
+    """The handle that `call_later` returns, with which the call can be cancelled."""
 
     def cancel(self) -> None: ...
 

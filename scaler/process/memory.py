@@ -18,7 +18,7 @@ LONGEST_PAUSE = 63
 """The maximum number of calls in a row that `SpareMemory` skips after it has freed too little."""
 
 VALUE_LEAST_BYTES = 1 << 20
-"""The size up to which a value is never too large for the free memory."""
+"""A size in bytes: values up to this size are never too large, however little memory is free."""
 
 _STATM = Path("/proc/self/statm")
 _NO_LIMIT = 2**62

@@ -15,11 +15,11 @@ _PROC = Path("/proc")
 _TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = resource.getpagesize()
 _USER_TIME, _SYSTEM_TIME, _RESIDENT_PAGES = 11, 12, 21
-"""Indices of fields in /proc/PID/stat, counted after the name of the program."""
+"""The indices of fields in /proc/PID/stat, counted after the name of the program."""
 
 
 class ProcessReading(NamedTuple):
-    """The usage of a process, as the system reports it."""
+    """The processor time and memory of a process, as the system reports them."""
 
     cpu_seconds: float = 0.0
     """the total processor time of the process"""
@@ -29,7 +29,7 @@ class ProcessReading(NamedTuple):
 
 
 def read_process(pid: int) -> ProcessReading:
-    """Read the usage of a process."""
+    """Return the usage of a process; all values are 0 if the system does not report it."""
     try:
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])

@@ -56,7 +56,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(n_bytes: float) -> str:
-    """Return a number of bytes in the largest unit that fits."""
+    """Return a number of bytes as text, in the largest unit that fits."""
     unit = 0
     while n_bytes >= 1024 and unit < len(_UNITS) - 1:
         n_bytes /= 1024

@@ -26,7 +26,7 @@ TURNS_PER_WAKE = 64
 """The maximum number of turns in a row before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""The longest time of turns in a row before signals and other descriptors are handled; under load, one turn takes some
+"""The longest time of turns in a row before signals and other descriptors are handled. Under load, a turn takes some
 ten ms.
 """
 
@@ -110,7 +110,7 @@ class Shell:
         self._signals: list[signal.Signals] = []
 
     def run(self, edge: Edge) -> int:
-        """Run until `stop` is called.
+        """Run the dispatcher and the edge until `stop` is called.
 
         Returns:
             the exit code for the process: 0, or the argument of `stop`; 70 after a failure that no supervisor can
@@ -198,7 +198,7 @@ class Shell:
         self.turn()
 
     def turn(self) -> None:
-        """Receive, run and flush, until nothing is left to do."""
+        """Receive messages, run the dispatcher and flush the edge, until nothing is left to do."""
         edge, dispatcher = self._edge, self.dispatcher
         if edge is None:
             return

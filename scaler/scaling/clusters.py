@@ -48,7 +48,7 @@ class _Cluster:
     def is_gone(self, now: float) -> bool:
         """Return whether the command of a draining cluster without workers may be terminated.
 
-        Workers may have connected and got tasks a moment ago, before the monitor stream reports them.
+        Workers may have connected and got tasks a moment ago, before the monitor stream reports these workers.
         """
         return self.process is None or now >= max(self.requested_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
@@ -76,7 +76,7 @@ class Clusters:
         self._command, self._address, self._each, self._owner = command, address, each, owner
         self._clusters: dict[str, _Cluster] = {}
         self._left: set[str] = set()
-        """workers of ended clusters that the scheduler still reports"""
+        """the names of workers of ended clusters that the scheduler still reports"""
         self._missing: dict[str, float] = {}
         """owners that are not connected although workers of their clusters are -> the time since when"""
         self._numbers = count(1)
@@ -99,7 +99,7 @@ class Clusters:
         return arguments
 
     def start(self, now: float) -> str:
-        """Start a cluster and return its name.
+        """Start a cluster and return the name of the cluster.
 
         Raises:
             OSError: if the command cannot be run.

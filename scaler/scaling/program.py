@@ -1,4 +1,4 @@
-"""The program of `scaler_scale`: receives the monitor stream, decides, and prints each action."""
+"""The program of `scaler_scale`: receives the monitor stream, starts and drains clusters, and prints each action."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
 
 
 class ScalingClient:
-    """This `scaler_scale`, as a client of the scheduler.
+    """The connection of this `scaler_scale` to the scheduler, as a client.
 
     Args:
         endpoint: the address of the scheduler.

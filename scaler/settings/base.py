@@ -127,7 +127,7 @@ class LoggingConfig(_Checked):
 
 
 class Settings(_Checked):
-    """The base of all tables. Settings are sent to child processes as JSON."""
+    """The base class of all tables of settings. Settings are sent to child processes as JSON."""
 
     OPTIONS: ClassVar[type] = object
     """the types of the settings that the class of the process takes by name only"""

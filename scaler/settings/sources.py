@@ -152,7 +152,7 @@ def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, 
 
 
 def descriptions(*tables: Table, without: Collection[str]) -> str:
-    """Return the arguments that are settings, with their descriptions, for a docstring."""
+    """Return the names and descriptions of the settings of a table, as the `Args` of a docstring."""
     rows = [(names, row) for kind, names in tables for row in kind.rows() if row.name not in without]
     texts = {names.get(row.name, row.name): row.text for names, row in rows}
     return "\n        ".join(f"{name}: {text}." for name, text in texts.items())

@@ -1,6 +1,6 @@
 """State shared by all calls of one client about jobs: the jobs in use, and digests of stored objects.
 
-Used where a job is opened, in any thread of the user.
+Any thread of the user uses this state when it opens a job.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
 
 STOPPED = "stopped"
 FORGOTTEN = "forgotten"
-"""The displayed state of a job after `forget`."""
+"""The state that a handle displays after `forget` has deleted the job."""
 
 _INTERNAL = {
     "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_new", "replace_function",
@@ -302,7 +302,7 @@ class Job:
         return [(number, ended, program, created) for number, ended, program, created in found]
 
     def headlines(self, most: int) -> list[tuple[int, str]]:
-        """Return (row number, error in one line) of the first failed rows, at most `most`. Unpickles nothing."""
+        """Return (row number, error in one line) of the first failed rows, at most `most`. Nothing is unpickled."""
         rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, 0, most)))
         return [(end.row, headline(self._result_of(end), self._name_of(end.row))) for end in rows]
 
@@ -443,7 +443,7 @@ class Job:
         """Iterate over the outcomes of the rows that have ended, in the order of the rows.
 
         Args:
-            work: the ids of the record and the work; results of other work are refused.
+            work: the ids of the record and of the work that the caller reads; results of other work are refused.
         """
         first = 0
         response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
@@ -455,7 +455,7 @@ class Job:
             response = wait(question)
 
     def _check_end(self, n_rows: int) -> None:
-        """Raise if the job stopped, or was cancelled before all its rows ended."""
+        """Raise an error if the job stopped, or was cancelled before all its rows ended."""
         info = self._info()
         if info["state"] == STOPPED:
             sentence = f"the job {self.name!r} has stopped: {info['reason']}"

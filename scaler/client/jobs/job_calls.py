@@ -150,7 +150,7 @@ def raise_first(error: TooManyFailuresError, max_failures: float | None) -> None
 
 
 def find(core: CallMaker[Any, Any], name: str) -> Job:
-    """Return the job of this name. Raises `JobError` if there is no such job."""
+    """Return the job of this name. Raises `JobError` if the scheduler has no such job."""
     check_job_name(name)
     link: ClientLink = core.link
     link.check_open()

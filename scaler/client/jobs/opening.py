@@ -47,7 +47,7 @@ UNWRITTEN_MOST = 8
 """The maximum number of ranges that are sent and not yet acknowledged as written to disk."""
 
 GIVE_UP_SECONDS = 5.0
-"""The longest wait of a failed opening for the removal of the record that it created."""
+"""The longest time that a failed opening waits for the removal of the record that it created."""
 
 PYTHON = ".".join(platform.python_version_tuple()[:2])
 

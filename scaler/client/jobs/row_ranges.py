@@ -32,7 +32,7 @@ class PackedRange(NamedTuple):
     first: int
     n_rows: int
     digest: bytes
-    """the digest of the range; empty if one of its rows cannot be compared"""
+    """the digest of the range; empty if a row of the range cannot be compared"""
     row_digests: bytes
     block: bytes
     objects: Sequence[ObjectInstruction]

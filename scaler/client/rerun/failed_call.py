@@ -137,9 +137,9 @@ def check_may_repeat(label: str, options: bytes, *, again: bool) -> None:
 
 
 def run(call: FailedCall) -> Any:
-    """Call the function of a failed task in this thread. Return its value, or raise its exception.
+    """Call the function of a failed task in this thread. Return the value of the function, or raise its exception.
 
-    The traceback has only two frames of this package: the caller's, and this one.
+    The traceback has only two frames of this package: the frame of the caller, and the frame of `run`.
     """
     __tracebackhide__ = True
     with _generators_put_back():

@@ -123,7 +123,7 @@ async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool)
 
 
 def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCall:
-    """Return the call of a future whose task failed, and request the values that it needs.
+    """Return the call of a future whose task failed, and request the values that the call needs.
 
     Raises:
         RerunError: if the task has not failed, a part of its call is lost, or it must not run again.

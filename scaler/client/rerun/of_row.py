@@ -62,7 +62,9 @@ class _Row:
         return self._part(JobVerb.STORED, what, object_id).frames
 
     def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
-        """Request a part of the call. Raises `RerunError` if it is lost, and `JobError` if the job no longer exists."""
+        """Request a part of the call. Raises `RerunError` if the part is lost, and `JobError` if the job no longer
+        exists.
+        """
         try:
             return self._ask(verb, body=body)
         except (JobConflictError, JobMissingError):

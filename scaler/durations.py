@@ -14,8 +14,8 @@ from scaler.ids import ObjectId
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
     """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
-    The mean rises fast and falls slowly. An estimate that is too short costs the length of the task, because other
-    tasks wait behind it. An estimate that is too long costs one round trip to the scheduler.
+    The mean rises fast and falls slowly. If an estimate is too short, other tasks wait for the length of the task. If
+    an estimate is too long, it costs one round trip to the scheduler.
     """
     batch_mean = batch_total / batch_count
     if mean is None:

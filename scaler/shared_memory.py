@@ -31,9 +31,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 INLINE_FRAMES_BYTES = 64 * 1024
-"""The maximum size of frames that travel between the processes of a node in a stream; larger frames are passed in a
-block.
-"""
+"""The maximum size of frames that the processes of a node send in a stream; larger frames are passed in a block."""
 SHARE_LEAST_BYTES = 1 << 20
 """The minimum size of a value that is shared. Smaller values are sent, because sharing them takes as long."""
 SLAB_BYTES = 64 << 20

@@ -190,7 +190,7 @@ class MapRun:
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
     def _await_first(self) -> None:
-        """Wait briefly for the first result: once a duration is known, rows travel in ranges."""
+        """Wait briefly for the first result: once the duration of a task is known, tasks of several rows are sent."""
         if self._n_items >= 0 and not self._link.is_nested and self._is_duration_unknown():
             self._wait(self._submitted - self._done - 1, PROBE_SECONDS)
 

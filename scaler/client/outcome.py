@@ -267,9 +267,10 @@ def _explain(exception: BaseException, text: str, hint: str) -> None:
 
 
 def with_sources(traceback: str) -> str:
-    """Insert the source lines that only this program has into a traceback.
+    """Insert source lines that only this program has into a traceback.
 
-    Functions of notebooks, the interactive prompt, `python -c` and scripts on this machine travel without their source.
+    Functions of notebooks, the interactive prompt, `python -c` and scripts on this machine are sent without their
+    source.
     """
     return _FRAME_WITHOUT_SOURCE.sub(_with_line, traceback)
 

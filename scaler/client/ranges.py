@@ -67,7 +67,7 @@ class OpenRanges:
         self._by_map.clear()
 
     def match(self, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
-        """Return the results of the open tasks. First split the ranges that the scheduler has split."""
+        """Split the ranges that the scheduler has split, and return the results that belong to open tasks."""
         if not (self._by_map or any(result.rows for result in results)):
             return results
         matched: list[TaskResult] = []
@@ -117,7 +117,7 @@ class OpenRanges:
 
 
 class TakenRows(NamedTuple):
-    """Rows that travel as one task: their blocks of arguments and their frames."""
+    """Rows that are sent as one task: their blocks of arguments and their frames."""
 
     first: int
     """the number of the first row"""
@@ -143,8 +143,8 @@ class DrawnRows:
         self.rows: deque[bytes | Entry] = deque()
 
     def take(self, most: int) -> TakenRows | Entry:
-        """Take the first rows that may travel together, up to `most`. If the first row must travel alone, take only
-        that row.
+        """Take the first rows that may be sent as one task, up to `most`. If the first row must be a task of its own,
+        take only that row.
         """
         first, rows = self.first, self.rows
         blocks: list[bytes] = []
@@ -173,8 +173,8 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row may travel with `n_rows` other rows, which have `frames`: each row needs the same number of
-    frames.
+    """Return whether a row may join `n_rows` rows in one task. `frames`: the frames of these rows; each row needs
+    equally many.
     """
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
@@ -186,7 +186,7 @@ def has_only_frames(entry: Entry) -> bool:
 
 
 def split_entry(entry: Entry) -> list[Entry]:
-    """Return an entry for each row of a range."""
+    """Return the entries of single tasks, one for each row of a range."""
     return [(row, *entry[1:]) for row in calls_of(entry[0])]
 
 

@@ -7,7 +7,7 @@ documents it. Inside the system, actors use `send`, which is one list append.
     send ------------------+
     tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type
 
-An `ActorRef` is an address: it stays valid when a supervisor puts a new actor behind it.
+An `ActorRef` is an address, which stays valid when a supervisor replaces the actor.
 """
 
 from __future__ import annotations
@@ -227,14 +227,14 @@ def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A,
 
 
 class Actor(pykka.Actor):
-    """An entity with a mailbox. It handles one message at a time and changes nothing but itself.
+    """An entity with a mailbox. An actor handles one message at a time and changes nothing but itself.
 
     A subclass takes its collaborators as constructor arguments. Pykka's own constructor is not called: it would
     allocate an inbox, a flag and a reference, which `ActorRef` replaces. Handlers are declared with
     `@handles(MessageType)`; Pykka's `on_receive` is not used. `actor_ref`, `spawn`, `now` and `schedule` exist from
     `on_start` on.
 
-    The life of an actor ends with exactly one of `on_stop` (in order) and `on_failure` (a handler raised).
+    The life of an actor ends with exactly one of `on_stop` (a normal end) and `on_failure` (a handler raised).
     """
 
     handlers: ClassVar[HandlerTable] = HandlerTable()
@@ -310,11 +310,11 @@ class Actor(pykka.Actor):
         return ref._dispatcher.schedule(delay_seconds, ref, message, self if ref.supervised else None)
 
     def stop(self) -> None:
-        """End this actor in order, after the mail that waits now has been handled."""
+        """End this actor normally, after the mail that waits now has been handled."""
         self._actor_ref.send(ActorStop())
 
     def stop_now(self) -> None:
-        """End this actor in order: `on_stop` runs at once, and no handler is called after the current one.
+        """End this actor normally, at once: `on_stop` runs now, and no handler is called after the current one.
 
         Mail that still waits becomes dead letters, or waits for the supervisor's decision if there is one.
         """

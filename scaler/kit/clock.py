@@ -71,8 +71,8 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`. If `owner` is given, send the message only if `owner` is still the
-        actor behind `ref`.
+        """Send `message` to `ref` at `deadline`. If `owner` is given, send the message only if `ref` still leads to
+        `owner`.
         """
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))

@@ -97,7 +97,7 @@ class Dispatcher:
         return ref
 
     def attach(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` behind an address that has no actor. The actor receives the mail that waited.
+        """Start `actor` at an address that has no actor. The actor receives the mail that waited.
 
         Raises:
             ActorStoppedError: if the address has ended, or has an actor.
@@ -116,8 +116,8 @@ class Dispatcher:
             ref._mailbox = None
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor now, in order. If the actor has a supervisor, the supervisor decides whether the address gets
-        another actor.
+        """End the actor normally, now. If the actor has a supervisor, the supervisor decides whether the address gets a
+        new actor.
         """
         if not ref.supervised:
             self.end(ref)
@@ -127,7 +127,7 @@ class Dispatcher:
             self.detach(ref)
 
     def end(self, ref: ActorRef) -> None:
-        """End the actor now, in order, and close its address for good. Mail that waits becomes dead letters."""
+        """End the actor normally, now, and close its address for good. Mail that waits becomes dead letters."""
         actor, waiting = ref._actor, ref._mailbox
         ref._actor, ref._mailbox = None, self.dead_letters
         if ref.supervised:
@@ -138,7 +138,7 @@ class Dispatcher:
             self._run_on_stop(ref, actor)
 
     def detach(self, ref: ActorRef) -> None:
-        """End the actor behind an address, in order, and keep the mail for the next actor at the address."""
+        """End the actor at an address normally, and keep the mail for the next actor at the address."""
         actor, ref._actor = ref._actor, None
         if ref._mailbox is None:
             ref._mailbox = []
@@ -164,8 +164,8 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`. If `owner` is given, send the message only if `owner` is still
-        the actor behind `ref`.
+        """Send `message` to `ref` after `delay_seconds`. If `owner` is given, send the message only if `ref` still
+        leads to `owner`.
         """
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 

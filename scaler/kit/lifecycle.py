@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @message
 class ChildFailed:
-    """A child raised an error. The child handles no mail until its parent decides."""
+    """Notifies a parent that a child raised an error. The child handles no mail until the parent decides."""
 
     child: ActorRef
     error: BaseException
@@ -23,7 +23,7 @@ class ChildFailed:
 
 @message
 class ChildStopped:
-    """A supervised child ended in order."""
+    """Notifies a supervisor that a child ended normally, without a failure."""
 
     child: ActorRef
 

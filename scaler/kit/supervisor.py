@@ -4,7 +4,7 @@ A failed child is restarted at the same address, so its senders need not know; m
 counted against a budget. A supervisor with more than `times` failures within `within_seconds` fails itself, and its own
 supervisor decides (escalation). A root that fails ends the process.
 
-A permanent child that ends in order is restarted at the same address, without a charge to the budget and in the
+A permanent child that ends normally is restarted at the same address, without a charge to the budget and in the
 ordinary lane. A child that ends at once, again and again, wastes time but blocks no other actor.
 """
 
@@ -34,7 +34,7 @@ class Restart(Enum):
     """The cases in which a child is restarted after its end."""
 
     PERMANENT = "permanent"
-    """after every end, in order or by a failure"""
+    """after every end, normal or by a failure"""
     TRANSIENT = "transient"
     """only after a failure"""
 
@@ -240,8 +240,8 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start the children of `names` that are not running, in order. If siblings depend on each other, stop at the
-        first child that does not start: the decision about that child also starts the children after it.
+        """Start the children of `names` that are not running, one after the other. If siblings depend on each other,
+        stop at the first child that does not start: the decision about that child also starts the children after it.
         """
         for name in names:
             if self._is_waiting(name):

@@ -57,7 +57,7 @@ class ScalingClient:
             self._link = self._new_link()
 
     def close(self) -> None:
-        """End the session in order."""
+        """End the session with the scheduler."""
         self._link.close()
 
 

@@ -88,7 +88,9 @@ def _open(
 
 
 def _opened(opening: Callable[[], Opening], items: Items) -> Job:
-    """Open a job. Rows that can be read again are compared again if another call has changed the job meanwhile."""
+    """Open a job. If another call changes the job meanwhile, compare the rows again, provided that they can be read
+    again.
+    """
     n_left = OPENINGS_MOST if isinstance(items, (list, tuple)) else 1
     while True:
         n_left -= 1

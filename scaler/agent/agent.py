@@ -1,4 +1,4 @@
-"""The agent: one process for each node of a cluster. This module assembles, runs and ends it.
+"""The agent: one process for each node of a cluster. This module assembles, runs and ends the agent.
 
     edge <--> Link <--> worker 0..n-1 of an executor <-- GarbageCollector
                 ^          ^
@@ -6,7 +6,7 @@
 
 The agent never runs user code and never unpickles, so it handles heartbeats, cancels and deaths of processors at once,
 whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent with an
-error, and the scheduler reassigns its tasks.
+error, and the scheduler reassigns the tasks of the agent.
 """
 
 from __future__ import annotations
@@ -61,15 +61,18 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 48
-"""The least limit of open files: with fewer, ZeroMQ ends the process when it opens its sockets."""
+"""The smallest limit of open files with which an agent starts. Below this limit, ZeroMQ ends the process when sockets
+are opened.
+"""
 ELASTIC_MOST = 256
 """The most workers of a node whose number follows an engine, unless twice the initial number is more."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
-    """Run the agent of a cluster until it ends. It leaves nothing behind that it started.
+    """Run the agent of a cluster until it ends. The agent leaves nothing behind that it started.
 
-    It ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without a scheduler.
+    The agent ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without a
+    scheduler.
 
     Args:
         lifeline: a descriptor that the parent process holds open. When it closes, the parent has ended and the agent
@@ -83,7 +86,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
 
     Raises:
         PreparationError: if a module cannot be preloaded, or the initializer fails in the first process of each worker.
-        ConfigError: if there is no such engine, it cannot do what the settings ask for, or too few files may be open.
+        ConfigError: if there is no such engine, the engine cannot do what the settings ask for, or too few files may be
+            open.
     """
     executor = load_executor(config)
     check_gpus(config, os.environ)
@@ -125,7 +129,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
 
 
 def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...], int]:
-    """Return the names of all workers, and how many of them take tasks at first."""
+    """Return the names of all workers, and the number of workers that take tasks at first."""
     if config.worker_names or config.n_workers:
         names = config.worker_names or _default_names(config.n_workers or 0)
         return names, len(names)
@@ -145,7 +149,7 @@ def _log_failure(exit_code: int) -> int:
 def _tree(
     shell: Shell, edge: AgentEdge, node: Node, executor: Executor, capabilities: str, n_open: int, store: ValueStore
 ) -> Supervisor:
-    """Return the root of all actors. Its restart budget is zero: if one child fails, the agent fails."""
+    """Return the root of all actors. The root has a restart budget of zero: if one child fails, the agent fails."""
     config, names, values = node.config, node.names, NodeValues(store)
     kept = store, values, ExecutorFeature.ROOM in executor.parts
 
@@ -242,7 +246,7 @@ def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
 
 
 def snapshot(report: Report, endpoint: Endpoint, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return a page about what the agent does.
+    """Return a text that describes what the agent does now.
 
     Args:
         counts: further counts of the process, shown in the last line.
@@ -270,7 +274,9 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """Kill and reap processes that tasks of a lost fork server left; as process 1 of a container, reap every child."""
+    """Kill and reap processes that were started by tasks of a lost fork server. As process 1 of a container, reap every
+    child.
+    """
     strays.end_strays(())
     strays.reap()
 

@@ -1,7 +1,7 @@
 """ConnectionManager: the agent's successive connections to its scheduler, from the first hello to the goodbye.
 
-A part of the link, which passes on what arrives (batches, `LinkLost`). A `ConversationState` decides when it connects,
-sends a hello or gives up; clients use the same one (`scaler/peer`). It sends nothing but the hello before the welcome.
+It is a part of the link, which passes on what arrives (batches, `LinkLost`). A `ConversationState`, which clients use
+too (`scaler/peer`), decides when to connect, to send a hello or to give up. Before the welcome, only the hello is sent.
 Messages other than hellos, heartbeats and goodbyes belong to the link (`link.py`).
 """
 
@@ -52,7 +52,9 @@ logger = logging.getLogger(__name__)
 
 _SENDING = (states.CONNECTED, states.DISCONNECTED, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""The largest round trip that a heartbeat can report: 71 minutes. A stopped process may receive an older echo."""
+"""The largest round trip that a heartbeat can report, in microseconds: 71 minutes. A process that was stopped may
+receive an older echo.
+"""
 
 
 @message
@@ -62,7 +64,7 @@ class ConnectionDue:
 
 @message
 class AbsenceDue:
-    """Time to log that there is no scheduler, unless one has answered since."""
+    """A timer to log that there is no scheduler, unless a scheduler has answered since the timer was set."""
 
     since: float
     """when the scheduler was lost"""
@@ -73,12 +75,12 @@ LOG_EVERY_SECONDS = 30.0
 
 
 class ConnectionManager:
-    """The part of a link that sends hellos, heartbeats and goodbyes.
+    """Sends the hellos, heartbeats and goodbyes of an agent, as a part of the link.
 
     Args:
         session_state: what the agent has, to be sent on each new connection.
         end: called once with the exit code when the agent must end.
-        link: the actor of which this is a part.
+        link: the actor to which this object belongs.
 
     Attributes:
         conversation: the state of the conversation with the scheduler.
@@ -91,7 +93,7 @@ class ConnectionManager:
     _timer: Timer | None = None
     _timer_at = 0.0
     _absent_since: float | None = None
-    """when the scheduler was lost; None while there is one"""
+    """when the scheduler was lost; None while there is a scheduler"""
 
     _exit_code = 0
 
@@ -287,7 +289,9 @@ class ConnectionManager:
             self._schedule(LOG_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        """Log that there is no scheduler, unless one has answered. A wrong address looks like a late scheduler."""
+        """Log that there is no scheduler, unless a scheduler has answered. A wrong address looks like a late
+        scheduler.
+        """
         if due.since != self._absent_since:
             return
         self._schedule(LOG_EVERY_SECONDS, due)
@@ -318,7 +322,7 @@ class ConnectionManager:
         self._do(action, lost.reason)
 
     def _warn_of_other_program(self, reason: str) -> None:
-        """Log, once for each reason, that another program seems to have taken the address."""
+        """Log, once for each reason, that another program seems to have taken the scheduler's address."""
         if reason != self._refused_because:
             self._refused_because = reason
             text = "another program answers at %s, or its scheduler has changed: %s. The cluster keeps trying for %g s"
@@ -347,7 +351,9 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Log a refusal and retry: another scheduler, or workers with another Python version, may change the answer."""
+        """Log a refusal of the hello and retry: another scheduler, or workers with another Python version, may be
+        accepted.
+        """
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(
@@ -367,7 +373,7 @@ class ConnectionManager:
     def is_up(self) -> bool:
         """Record that the scheduler is alive. Return whether a received item may be handled in the present state.
 
-        An item that arrived before its connection was lost counts as received, so it must not be dropped.
+        An item that arrived before the loss of its connection counts as received, so it must not be dropped.
         """
         if self.conversation.state is states.CONNECTED:
             self.conversation.heard()
@@ -378,7 +384,7 @@ class ConnectionManager:
         )
 
     def send(self, items: Sequence[Any]) -> None:
-        """Send items on this connection, or on the next one if the session resumes. Drop them after a goodbye."""
+        """Send items on this connection, or on the next one if the session resumes. After a goodbye, drop the items."""
         if self.conversation.state in _SENDING:
             self._edge.send(items)
 

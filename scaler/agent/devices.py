@@ -1,9 +1,9 @@
 """Devices: the numbers of the GPUs of its node that each run may use.
 
-Kept by the link. The scheduler counts the GPUs that are taken. The agent chooses the numbers, because a run stays at
+Used by the link. The scheduler counts the GPUs that are taken. The agent chooses the numbers, because a run stays at
 its agent when the scheduler is restarted. Two runs share a number only if more GPUs are taken than the node has, which
-happens when blocked tasks resume. A worker gets the same numbers again if possible, because its processes may have
-opened these devices. A run is never delayed for lack of a free device.
+happens when blocked tasks resume. A worker gets the same numbers again if possible, because the processes of the worker
+may have opened these devices. A run is never delayed for lack of a free device.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
 
 DEVICES_MOST = 1024
-"""The most GPUs that are numbered: a larger amount of `gpu` does not mean devices."""
+"""The largest amount of `gpu` that is taken as a number of devices. Devices of a larger amount get no numbers."""
 
 
 class Devices:
-    """The GPUs of a node.
+    """Assigns the GPUs of a node to runs.
 
     Args:
         count: the number of GPUs.
@@ -34,14 +34,14 @@ class Devices:
 
     def __init__(self, count: int) -> None:
         self._users = [0] * count
-        """how many runs have each number, without blocked runs"""
+        """by GPU number: how many runs use it, without blocked runs"""
         self._runs: dict[tuple[TaskId, int], tuple[int, ...]] = {}
         self._blocked: set[tuple[TaskId, int]] = set()
         self._last: dict[int, tuple[int, ...]] = {}
-        """the numbers of the last run of each worker"""
+        """by worker: the GPU numbers of its last run"""
 
     def number(self, tasks: Batch[RunTask]) -> Batch[RunTask]:
-        """Return these tasks, with device numbers in the options of tasks that ask for GPUs."""
+        """Return these tasks, with GPU numbers in the options of tasks that ask for GPUs."""
         return Batch[RunTask](self._numbered(task) if task.options else task for task in tasks)
 
     def _numbered(self, task: RunTask) -> RunTask:
@@ -67,7 +67,7 @@ class Devices:
             self._users[number] += change
 
     def block(self, runs: Iterable[RunBlocked]) -> None:
-        """Lend the numbers of these blocked runs to other runs."""
+        """Lend the GPU numbers of these blocked runs to other runs."""
         for run in runs:
             key = (run.task_id, run.attempt)
             if key in self._runs and key not in self._blocked:
@@ -75,7 +75,7 @@ class Devices:
                 self._use(self._runs[key], -1)
 
     def resume(self, runs: Iterable[RunUnblocked]) -> None:
-        """Take back the numbers of these runs, which resume."""
+        """Take back the GPU numbers of these runs, which resume."""
         for run in runs:
             key = (run.task_id, run.attempt)
             if key in self._blocked:
@@ -83,7 +83,7 @@ class Devices:
                 self._use(self._runs[key], 1)
 
     def end(self, runs: Iterable[RunResult | RecallResponse]) -> None:
-        """Free the numbers of these runs, which have ended or were recalled."""
+        """Free the GPU numbers of these runs, which have ended or were recalled."""
         if not self._runs:
             return
         for run in runs:
@@ -96,10 +96,11 @@ class Devices:
 
 
 def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
-    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names. If it is not set, the GPUs of this machine are unknown.
+    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names. If that variable is not set, the GPUs of this machine are
+    unknown, and any number is accepted.
 
     Raises:
-        ConfigError: if a cluster of local processes or threads offers more.
+        ConfigError: if a cluster of local processes or threads offers more GPUs than the variable names.
     """
     offered, value = read_amounts(config.capabilities).get(GPU, 0), environment.get(GPUS_VARIABLE)
     if value is None or config.engine not in LOCAL_ENGINES or not 0 < offered <= DEVICES_MOST:
@@ -114,6 +115,6 @@ def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
 
 
 def devices_of(amounts: Iterable[tuple[str, int]]) -> Devices | None:
-    """Return the GPUs of a node with these amounts; None if it has none."""
+    """Return the GPUs of a node with these amounts of resources; None if the node has no GPU."""
     count = dict(amounts).get(GPU, 0)
     return Devices(count) if 0 < count <= DEVICES_MOST else None

@@ -1,9 +1,10 @@
-"""AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to open a new one.
+"""AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to connect.
 
-The shell calls `receive` and `flush`. The edge sends received items to the link as batches. It reports acknowledged
-items to the link when these batches are handled, so that no handler waits for acknowledgements. Items of the link leave
-once per turn of the shell. Without a connection they wait, since the session may resume. If bytes cannot be decoded,
-the edge closes the connection and reports that to the link, and raises nothing. It holds no state of the protocol.
+The shell calls `receive` and `flush`. The edge sends received items to the link as batches. The link learns which items
+were acknowledged when it has handled these batches, so that no handler waits for acknowledgements. Items of the link
+leave once per turn of the shell. Without a connection they wait, since the session may resume. If bytes cannot be
+decoded, the edge closes the connection and reports that to the link, and raises nothing. The edge holds no state of the
+protocol.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from scaler.wire.session.transfer import WINDOW_BYTES
 logger = logging.getLogger(__name__)
 
 RECEIVED_MOST = 64
-"""The most messages received in one turn, before actors run."""
+"""The largest number of messages received in one turn, before actors run."""
 
 
 _REPLIES = Batch[HelloReply]
@@ -45,18 +46,20 @@ class _OpenConnection:
     is_up: bool = False
     """whether the link has resumed or started the session after the reply to its hello"""
     is_drained: bool = False
-    """whether all messages were read; a send clears it, because it may consume the readiness of the descriptor"""
+    """whether all messages that have arrived were read; a send sets it to False, because a send may consume the
+    readiness of the descriptor
+    """
     is_calm: bool = False
-    """whether messages arrive one by one: then polling for another one costs as much as reading it"""
+    """whether messages arrive one by one: then a poll for the next message costs as much as reading a message"""
 
     def expect(self) -> None:
-        """Look for a message in the next turn."""
+        """Note that a message may have arrived, so that the next turn reads the socket."""
         self.is_drained = False
         self.socket.expect()
 
 
 class AgentEdge:
-    """The socket of the link, and the shell's edge."""
+    """Owns the socket of the link. The shell calls it in each turn."""
 
     def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
@@ -64,11 +67,13 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the previous connection, if it was silent: closing it would look like the end of this agent"""
+        """the previous connection, if the scheduler was silent on it: closing this connection would look like the end
+        of this agent
+        """
         self._ready: list[Message] = []
-        """messages that leave on this connection before the items of the session"""
+        """messages to be sent on this connection before the items of the session"""
         self._acknowledged: list[Any] = []
-        """items that the scheduler has acknowledged, not yet reported to the link"""
+        """items that the scheduler has acknowledged, and that have not been reported to the link yet"""
         self.received = Traffic()
         self.sent = Traffic()
         self.undecodable = 0
@@ -87,13 +92,13 @@ class AgentEdge:
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
 
     def hang_up(self, linger_seconds: float = 0) -> None:
-        """Close the connection; pending items wait for the next one."""
+        """Close the connection; pending items wait for the next connection."""
         socket = self._detach()
         if socket is not None:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
-        """Keep the connection open without reading it, until the next one is up or is set aside too."""
+        """Stop reading the connection, and keep it open until the next connection is up or is set aside too."""
         socket = self._detach()
         self._close_aside()
         self._aside = socket
@@ -124,7 +129,7 @@ class AgentEdge:
         self._ready.append(self.session.pipe.unnumbered([item]))
 
     def send(self, items: Sequence[Any]) -> None:
-        """Send items of the session, with the next flush while a connection is up."""
+        """Send items of the session with the next flush, or once a connection is up."""
         self.session.pipe.put_all(items)
 
     def resume(self, n_acknowledged: int) -> None:
@@ -156,8 +161,8 @@ class AgentEdge:
             connection.link.send(LinkLost(refusal or "the connection was lost", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
-        """Give up the session. The next hello names the tasks that this agent has; the scheduler sends all other tasks
-        again.
+        """Give up the session. The next hello names the tasks that this agent has; the scheduler resends all other
+        tasks.
         """
         self.session.spoil()
         self.hang_up()
@@ -240,7 +245,7 @@ class AgentEdge:
         return bool(messages)
 
     def close(self) -> None:
-        """Close for good. The last items have a moment to leave."""
+        """Close the connection and the transport for good. The last items have 0.2 seconds to leave."""
         self._close_aside()
         self.hang_up(linger_seconds=0.2)
         self._transport.close()

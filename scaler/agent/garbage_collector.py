@@ -1,7 +1,7 @@
 """GarbageCollector: periodic requests to workers to drop unused objects.
 
-It has only a timer. It notifies the workers, which know what their processors used, and trims the memory of the agent
-itself. A worker does not wake an idle processor.
+A timer starts each collection. The collector notifies the workers, which know what their processors used, and trims the
+memory of the agent itself. A worker does not wake an idle processor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class _IntervalOver:
 
 
 class GarbageCollector(Actor):
-    """The one collector of an agent.
+    """Notifies the workers of an agent at a fixed interval, and trims the agent's memory.
 
     Args:
         interval_seconds: the time between two collections.
-        trim_above_bytes: an agent with more memory than this returns unused memory to the system.
+        trim_above_bytes: the memory of an agent above which unused memory is returned to the system.
     """
 
     def __init__(self, workers: tuple[ActorRef, ...], interval_seconds: float, trim_above_bytes: int) -> None:

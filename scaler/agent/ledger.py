@@ -1,15 +1,15 @@
 """Ledger: the open tasks of an agent, and the results that the scheduler may not have received.
 
-Kept by the link, which records received and sent items here. A task is open until its result arrives or it is
-recalled. A result is kept until the scheduler has acknowledged it. The ledger sends nothing.
+Used by the link, which records received and sent items in the ledger. A task is open until its result arrives or the
+task is recalled. A result is kept until the scheduler has acknowledged it. The ledger sends nothing.
 
     RunTask --> open --result--> kept --acknowledged--> removed
                  |  blocks <--> resumes
                  +--recalled--> removed
 
-A task that was taken from its worker may return under a new attempt while the old one still ends. So each message about
-a run names its attempt, and only the newest attempt is open. Tasks that were open when another scheduler took over stay
-open, under the attempt that the earlier scheduler gave them.
+A task that was taken from its worker may return under a new attempt before the old attempt has ended. So each message
+about a run names its attempt, and only the newest attempt is open. Tasks that were open when another scheduler took
+over stay open, under the attempt that the earlier scheduler gave them.
 """
 
 from __future__ import annotations
@@ -50,47 +50,49 @@ OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
 
 
 class Ledger:
-    """The open tasks and results of an agent.
+    """Records the open tasks and the kept results of an agent.
 
     Args:
         scheduler: the name of the scheduler in errors.
-        values: keeps large results; None: they are sent.
+        values: keeps large results on this node; None: large results are sent to the scheduler.
     """
 
     def __init__(self, scheduler: str = "the scheduler", values: NodeValues | None = None) -> None:
         self._scheduler = scheduler
         self._values = values
         self.value_bytes = NO_LIMIT
-        """the most bytes of one result that the scheduler accepts"""
+        """the size of the largest result that the scheduler accepts"""
         self._deaths: dict[tuple[TaskId, int], int] = {}
-        """for each kept result: how many successive schedulers ended while it was being sent to them"""
+        """by kept result: how many successive schedulers ended while the result was being sent to them"""
         self._open: dict[TaskId, RunTask] = {}
-        """the newest attempt of each task at the workers, by id"""
+        """by task id: the newest attempt of a task that is at a worker"""
         self._blocked: dict[TaskId, RunBlocked] = {}
         self._former: set[TaskId] = set()
         """open tasks whose attempt was numbered by an earlier scheduler"""
         self._resent: dict[TaskId, int] = {}
-        """the attempts of open tasks that were sent to their workers again after these had returned them"""
+        """by task id: the attempt of an open task that was sent to its worker again after the worker had returned the
+        task
+        """
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
-        """results that the scheduler may not have, by task and attempt, in the order of their ends"""
+        """results that the scheduler may not have, by task and attempt, in the order in which the runs ended"""
         self._owners: dict[tuple[TaskId, int], int] = {}
-        """the tag of the owner of each kept result"""
+        """by task and attempt: the owner tag of the task of a kept result"""
         self.tally: Tally | None = None
-        """counts runs that end, while the scheduler requests reports; otherwise None"""
+        """counts runs that end; None while the scheduler requests no reports"""
 
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return the open runs and kept results for a hello, at most `HELD_MOST`.
+        """Return the open runs and kept results for a hello, packed, at most `HELD_MOST`.
 
-        It also names the runs whose values are stored, for a scheduler that does not know them, unless a newer attempt
-        is open.
+        Runs whose values are stored are included, because a new scheduler does not know them, unless a newer attempt is
+        open.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
 
     def owners_of_held(self) -> bytes:
-        """Return the tags of the owners of the runs that `held` names, in the same order."""
+        """Return the owner tags of the runs that `held` names, in the same order."""
         owners = [task.owner for task in self._open.values()]
         owners += (self._owners.get(run, 0) for run in self._kept)
         owners += (0 if self._values is None else self._values.owner_of(run.task_id) for run in self._values_held())
@@ -100,8 +102,8 @@ class Ledger:
         return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in order, and then the results whose values are stored, for a
-        scheduler that does not know them. Results that are too large for the scheduler become failures.
+        """Return the results that may not have arrived, in order, and then the results whose values are stored, which a
+        new scheduler does not know. Results that are too large for the scheduler become failures.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -120,9 +122,9 @@ class Ledger:
         return Batch[RunBlocked](self._blocked.values())
 
     def keep_for_next_scheduler(self, on_their_way: Iterable[Any] = ()) -> None:
-        """Keep everything for another scheduler, which numbers its attempts in another way.
+        """Keep all open tasks and results for another scheduler, which numbers its attempts in another way.
 
-        Give up a result that was being sent to `TRIES_MOST` successive schedulers when they ended.
+        A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them.
 
         Args:
             on_their_way: the large items that were sent to the last scheduler, wholly or in part, and have not arrived.
@@ -145,14 +147,14 @@ class Ledger:
         return {"tasks": tasks, "blocked_tasks": len(self._blocked), "results": len(self._kept)}
 
     def tasks_by_worker(self) -> Counter[int]:
-        """Return how many tasks each worker has."""
+        """Return the number of open tasks of each worker."""
         counts: Counter[int] = Counter()
         for task in self._open.values():
             counts[task.worker] += task.rows or 1
         return counts
 
     def open_by_worker_and_function(self) -> Counter[tuple[int, ObjectId]]:
-        """Return how many tasks of each function each worker has."""
+        """Return the number of open tasks by worker and function."""
         counts: Counter[tuple[int, ObjectId]] = Counter()
         for task in self._open.values():
             counts[task.worker, task.function_id] += task.rows or 1
@@ -161,7 +163,7 @@ class Ledger:
     # Tasks
 
     def add(self, tasks: Sequence[RunTask]) -> dict[int, Batch[RunTask]]:
-        """Open tasks. Return the new ones, by worker."""
+        """Record tasks as open. Return the new tasks, by worker."""
         known = self._open
         by_worker: dict[int, Batch[RunTask]] = {}
         for task in tasks:
@@ -176,7 +178,7 @@ class Ledger:
         return by_worker
 
     def _replaces(self, task: RunTask, before: RunTask) -> bool:
-        """Return whether a task replaces the open attempt, instead of repeating an earlier order."""
+        """Return whether a received task replaces the open attempt, instead of repeating an assignment."""
         if task.task_id not in self._former:
             return is_later(task.attempt, before.attempt)
         if task.attempt == before.attempt:
@@ -186,7 +188,9 @@ class Ledger:
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
-        """Make each row of a range a run of its own. Return the message for the scheduler, or None."""
+        """Make each row of a range a run of its own. Return the message for the scheduler, or None if no such range is
+        open.
+        """
         known = self._open.get(task.task_id)
         if known is None or known.attempt != task.attempt or not known.rows:
             return None
@@ -206,7 +210,7 @@ class Ledger:
         return [each for each in sent if each is not None]
 
     def split_results(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return the results, with the result of a range that was split divided into results of its rows."""
+        """Return these results. The result of a range that was split is replaced by the results of its rows."""
         known, split_results = self._open, _RESULTS()
         for result in results:
             task = known.get(result.task_id) if result.rows else None
@@ -217,17 +221,17 @@ class Ledger:
         return split_results
 
     def recalls(self, response: RecallResponse) -> list[RecallResponse]:
-        """Return the recall of a task, or one recall for each row of a range that was split."""
+        """Return the recall of a task unchanged, or one recall for each row of a range that was split."""
         task = self._open.get(response.task_id)
         return recalls_of(response) if response.rows and task is not None and not task.rows else [response]
 
     def find(self, task_id: TaskId, attempt: int) -> RunTask | None:
-        """Return the task if exactly this attempt at it is open."""
+        """Return the task if exactly this attempt is open, otherwise None."""
         task = self._open.get(task_id)
         return task if task is not None and task.attempt == attempt else None
 
     def by_worker(self, items: Iterable[OfRun]) -> tuple[dict[int, list[OfRun]], list[OfRun]]:
-        """Return the items about open runs, by worker, and the items about other runs."""
+        """Return the items about open runs by worker, and a list of the items about other runs."""
         of_open: dict[int, list[OfRun]] = {}
         of_unknown: list[OfRun] = []
         for item in items:
@@ -239,7 +243,9 @@ class Ledger:
         return of_open, of_unknown
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
-        """Return recall requests for all open tasks that are not blocked, by worker; blocked ones have started."""
+        """Return recall requests for all open tasks that are not blocked, by worker. Blocked tasks have started, so a
+        recall is useless.
+        """
         by_worker: dict[int, Batch[RecallRequest]] = {}
         for task in self._open.values():
             if task.task_id not in self._blocked:
@@ -253,7 +259,7 @@ class Ledger:
         return bool(self._open)
 
     def remove_recalled(self, response: RecallResponse) -> None:
-        """Remove an open task that has not started and returns to the scheduler."""
+        """Remove an open task that has not started and that returns to the scheduler."""
         del self._open[response.task_id]
         self._former.discard(response.task_id)
         self._resent.pop(response.task_id, None)
@@ -265,8 +271,10 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Return which of the runs that their worker did not have are still open: cancels to send once more, because
-        the worker has the task by now, and lost runs.
+        """Return which of these runs are still open although their worker reported that it does not have them.
+
+        Returns:
+            cancels to send once more, because the worker has received the task meanwhile; and lost runs.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []
@@ -281,7 +289,7 @@ class Ledger:
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
-        """Mark tasks as blocked. Return those of them that are open."""
+        """Mark the runs as blocked that are open, and return them."""
         blocked = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
         for run in blocked:
             self._blocked[run.task_id] = run
@@ -296,8 +304,8 @@ class Ledger:
     # Results
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Keep the results of runs, open or not. Return the results to send: a large one has its location, and one that
-        is too large for the scheduler is a failure.
+        """Keep the results of runs, open or not. Return the results to send: a large result has a location instead of
+        its value, and a result that is too large for the scheduler is a failure.
         """
         are_unchanged = True
         known, kept, owners, tally = self._open, self._kept, self._owners, self.tally
@@ -353,7 +361,7 @@ class Ledger:
                         forget_owner((task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
-        """Return the cancels of runs that have neither a kept result nor a stored value."""
+        """Return those cancels whose runs have neither a kept result nor a stored value."""
         values = self._values
         return [
             cancel
@@ -363,7 +371,7 @@ class Ledger:
         ]
 
     def large_result(self, object_id: ObjectId) -> Frames:
-        """Return the frames of the kept result with this id; empty if there is none."""
+        """Return the frames of the kept result with this id; empty if no result is kept under this id."""
         for result in reversed(self._kept.values()):
             if result.frames and ObjectId(result.task_id) == object_id:
                 return result.frames

@@ -1,10 +1,11 @@
 """AgentLink: the agent's side of the protocol, over successive connections.
 
-Written to by the edge (batches, `LinkLost`), workers (results) and the object cache (requests). Sends tasks and cancels
-to the workers, objects to the cache, and all items for the scheduler to the edge. It decodes no payload.
+It receives batches and `LinkLost` from the edge, results from workers, and requests from the object cache. It sends
+tasks and cancels to the workers, objects to the cache, and all items for the scheduler to the edge. It decodes no
+payload.
 
-Its `ConnectionManager`, which has mail of its own, handles hellos, heartbeats and goodbyes. Results are kept until the
-scheduler has acknowledged them, and are the first items of a new session. Tasks continue while the scheduler is away.
+The `ConnectionManager` of the link handles hellos, heartbeats and goodbyes. Results are kept until the scheduler has
+acknowledged them, and are the first items of a new session. Tasks continue while the scheduler is away.
 """
 
 from __future__ import annotations
@@ -104,15 +105,15 @@ class _DrainLook:
 
 
 class AgentLink(Actor):
-    """The agent's side of the protocol.
+    """Exchanges messages with the scheduler for the workers and the object cache of an agent.
 
     Args:
         end: called once with the exit code when the agent must end.
         capabilities: the resources of the node, as text for the hello.
         can_report_runs: whether the workers answer `ReportRuns`.
-        n_open: how many workers take tasks at first, counted from the first one; None: all, always.
+        n_open: how many workers take tasks at first, counted from the first one; None: all workers, always.
         can_restart: whether the workers obey `RestartProcesses`.
-        values: keeps large results; None: they are sent.
+        values: keeps large results on this node; None: large results are sent to the scheduler.
         takes_rows: whether the workers take ranges.
         text_hash: the hash of a fixed text in the workers, for the hello.
     """
@@ -151,7 +152,7 @@ class AgentLink(Actor):
         self._can_restart = can_restart
         asked = workers if can_report_runs else ()
         self._n_open = self._n_opened = len(names) if n_open is None else n_open
-        """how many workers take tasks, and the most that ever did"""
+        """how many workers take tasks now, and the largest number of workers that ever took tasks"""
         if self._n_open < len(names):
             session_state.closed = len(names) - self._n_open
         self._watch = AgentWatch(
@@ -182,7 +183,7 @@ class AgentLink(Actor):
 
     @handles(CapacityChanged)
     def _capacity_changed(self, changed: CapacityChanged) -> None:
-        """Report how many workers take tasks now. The scheduler recalls waiting tasks from all others."""
+        """Report how many workers take tasks now. The scheduler recalls waiting tasks from all other workers."""
         n_open = min(changed.capacity, len(self._names))
         if self._session_state.closed is None or n_open == self._n_open:
             return
@@ -279,7 +280,9 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """Answer for runs that a worker did not have and that are still open. All other runs were answered before."""
+        """Answer for runs that a worker did not have although they are still open. All other runs were answered
+        before.
+        """
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -345,7 +348,9 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
-        """Forget and report recalled tasks in one step. Tasks that a hello has just named stay."""
+        """Forget and report recalled tasks in one step. A task that a hello has just named is sent to its worker
+        again.
+        """
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)
@@ -431,7 +436,7 @@ class AgentLink(Actor):
         self._objects.send(instructions)
 
     def _keep_result(self, object_id: ObjectId) -> None:
-        """Let the cache keep a result, if the ledger still has it. Otherwise workers that need it fetch it."""
+        """Let the cache keep a result, if the ledger still has it. Otherwise workers that need the result fetch it."""
         frames = self._ledger.large_result(object_id)
         if frames:
             self._objects.send(KeepObject(object_id, frames))
@@ -456,7 +461,7 @@ class AgentLink(Actor):
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:
-        """Leave when no task is open and the values that only this node has are handed over. Until then recall waiting
+        """Leave when no task is open and the values that only this node has are handed over. Until then, recall waiting
         tasks.
         """
         left_seconds = look.ends_at - self.now()

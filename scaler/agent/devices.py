@@ -22,7 +22,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
 
 DEVICES_MOST = 1024
-"""The largest amount of `gpu` that is taken as a number of devices. Devices of a larger amount get no numbers."""
+"""The largest number of GPUs that get numbers. A larger amount of `gpu` does not mean devices."""
 
 
 class Devices:

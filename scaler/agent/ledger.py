@@ -289,7 +289,7 @@ class Ledger:
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
-        """Mark the runs as blocked that are open, and return them."""
+        """Mark as blocked those of these runs that are open. Return the open runs."""
         blocked = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
         for run in blocked:
             self._blocked[run.task_id] = run

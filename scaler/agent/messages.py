@@ -41,34 +41,34 @@ class LinkUnreadable:
 
 @message
 class LinkHeard:
-    """The scheduler has acknowledged these items, so it is alive."""
+    """Edge to link: the scheduler has acknowledged these items, so the scheduler is alive."""
 
     items: Sequence[Any]
 
 
 @message
 class Leave:
-    """The agent must end: send a goodbye."""
+    """The agent must end: the link sends a goodbye."""
 
     reason: str
     drain_seconds: float = 0.0
-    """how long running tasks may take to end; waiting tasks are returned at once"""
+    """how long running tasks may take to end; waiting tasks are returned to the scheduler at once"""
 
 
 @message
 class ReportLinkStatistics:
-    """To the link, in the urgent lane: add your counts to the report."""
+    """To the link, in the urgent lane: add the counts of the link to the report."""
 
     report: Report
 
 
 @message
 class FetchForWorker:
-    """A worker of this node needs an object."""
+    """Object cache to link: a worker of this node needs an object."""
 
     object_id: ObjectId
     by_value: bool = False
-    """whether its location could not be opened"""
+    """whether the location of the object could not be opened, so that the bytes are requested"""
 
 
 # To and from the object cache.
@@ -81,7 +81,7 @@ class ReportKeptObjects:
 
 @message
 class PausedChanged:
-    """Object cache to link: the number of paused workers, for lack of memory for results."""
+    """Object cache to link: the number of workers that are paused for lack of memory for results."""
 
     held: int
 
@@ -95,8 +95,8 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: the node leaves. Send some of the values that only it has, and then send `then` back to the
-    link. If no such value is left, send `at_last` back.
+    """Link to object cache: the node leaves. Send some of the values that only this node has, and then send `then` back
+    to the link. If no such value is left, send `at_last` back.
     """
 
     then: Any
@@ -105,7 +105,9 @@ class HandOverValues:
 
 @message
 class ObjectsSupplied:
-    """Object cache to link: objects for the scheduler, which has requested them or must have them now."""
+    """Object cache to link: objects for the scheduler, which has requested them or takes them over from a node that
+    leaves.
+    """
 
     responses: Sequence[ObjectResponse]
 

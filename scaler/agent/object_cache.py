@@ -1,12 +1,13 @@
 """ObjectCache: the functions and objects of a node, each fetched once for all its workers.
 
-Written to by workers (`NeedObject`) and the link (answers, requests and deletes of the scheduler). Sends objects to the
-workers, and requests and answers for the scheduler to the link. It never reads an object. A large one lies in one block
-of shared memory that all processors map. Unread objects that exceed the memory are on disk (`scaler.store`). Among the
-objects are results of this node (`NodeValues`): the scheduler requests one if a reader cannot open its location.
+It receives `NeedObject` from workers, and answers, requests and deletes of the scheduler from the link. It sends
+objects to the workers, and requests and answers for the scheduler to the link. It never reads an object. A large object
+lies in one block of shared memory that all processors map. Unread objects that exceed the memory are on disk
+(`scaler.store`). Results of this node (`NodeValues`) are objects too: the scheduler requests a result if a reader
+cannot open the location of the result.
 
-All clients share a function, so no client may replace it: the cache keeps a called function only if its content matches
-its id, wherever it came from.
+All clients share a function, so no client may replace a function. The cache keeps a called function only if its content
+matches its id, wherever the content came from.
 """
 
 from __future__ import annotations
@@ -59,27 +60,27 @@ GONE = "its host no longer has it"
 LOOK_SECONDS = 1.0
 """The pause between two attempts to free memory while the store exceeds its budget and can free nothing."""
 HAND_OVER_BYTES = 8 * 1024 * 1024
-"""How much a node that leaves hands over in one batch, unless a single value is larger."""
+"""How many bytes of values a node that leaves hands over in one batch, unless a single value is larger."""
 SUPPLIED_SECONDS = 5.0
-"""A value may be moved to disk again if the scheduler has requested no part of it for this time."""
+"""How long a value stays in memory, at least, after the scheduler has requested a part of the value."""
 
 
 @message
 class _SupplyLook:
-    """To itself, by timer: release values of which no part was requested."""
+    """Cache to itself, by timer: release values of which no part was requested lately."""
 
 
 @message
 class _MakeRoom:
-    """To itself: continue to free dropped objects, and to move values to disk."""
+    """Cache to itself: continue to free dropped objects, and to move values to disk."""
 
 
 class ObjectCache(Actor):
-    """The node's objects. Each stays until the scheduler deletes it.
+    """Fetches the objects that workers need. An object stays until the scheduler deletes it.
 
     Args:
-        store: holds them.
-        values: knows which of them are results of this node.
+        store: holds the objects.
+        values: knows which objects are results of this node.
         can_pause: whether workers obey `PauseTasks`.
     """
 
@@ -100,7 +101,7 @@ class ObjectCache(Actor):
         self._can_pause = can_pause
         self._is_making_room = False
         self._look: Timer | None = None
-        """the timer of the next attempt to free memory, while none can succeed before"""
+        """the timer of the next attempt to free memory; None if no attempt waits for a timer"""
         self._is_full = False
         """whether a log line has reported that the store is full"""
         self._n_paused = len(self._paused_workers.held)
@@ -111,7 +112,7 @@ class ObjectCache(Actor):
         self._handed_over: set[ObjectId] = set()
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
-        """stored and awaited objects that tasks call; the content of each stored one matches its id"""
+        """stored and awaited objects that tasks call; the content of each stored object among these matches its id"""
 
     def on_start(self) -> None:
         self._make_room()
@@ -137,7 +138,7 @@ class ObjectCache(Actor):
             waiting.append(need.worker)
 
     def _stored(self, object_id: ObjectId) -> CachedObject | None:
-        """Return an object of the store; None: it is missing or unreadable, and must be fetched."""
+        """Return an object of the store, or None if the object is missing or unreadable and must be fetched."""
         if object_id not in self._store:
             return None
         try:
@@ -177,7 +178,7 @@ class ObjectCache(Actor):
         self._lost(response.object_id, waiting, reason)
 
     def _may_be_kept(self, object_id: ObjectId, frames: Frames) -> bool:
-        """Return whether the content matches the id, which it must if tasks call the object."""
+        """Return whether an object may be stored: if tasks call the object, its content must match its id."""
         if object_id not in self._called or content_id(frames) == object_id:
             return True
         logger.warning("the content received for function %s does not match its id: it is not stored", object_id.hex())
@@ -194,7 +195,7 @@ class ObjectCache(Actor):
             worker.send(ObjectUnavailable(object_id) if stored is None else ObjectFound(stored))
 
     def _open_shared(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
-        """Open an object in its client's memory; if that is impossible, request its bytes."""
+        """Open an object in the memory of its client. If that is impossible, request the bytes of the object."""
         try:
             block = SharedBlock.open(response.location)
             if not self._may_be_kept(response.object_id, block.map()):
@@ -219,7 +220,7 @@ class ObjectCache(Actor):
             self._paused_workers.let_one_start(self.now())
 
     def _drop(self, object_id: ObjectId, location: bytes) -> bool:
-        """Drop a copy, or, with a location, a result of this node."""
+        """Drop the result of this node with this location, or the copy of an object if the location is empty."""
         self._supplied.pop((object_id, location), None)
         if location:
             return self._values.drop(object_id, location)
@@ -227,8 +228,8 @@ class ObjectCache(Actor):
 
     @handles(ValuesKept)
     def _values_kept(self, kept: ValuesKept) -> None:
-        """Pause workers whose results do not fit into the store. The first result is always admitted, so that its
-        readers proceed.
+        """Pause workers whose results do not fit into the store. The first result is always admitted, so that the
+        readers of this result proceed.
         """
         for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
@@ -264,7 +265,7 @@ class ObjectCache(Actor):
 
     @handles(Batch[ObjectRequest])
     def _supply(self, requests: Batch[ObjectRequest]) -> None:
-        """Send objects to the scheduler, for a reader who cannot open their location."""
+        """Send objects to the scheduler, for a reader who cannot open the location of an object."""
         self._link.send(ObjectsSupplied([self._response(request.object_id) for request in requests]))
         self._make_room()
 
@@ -337,7 +338,7 @@ class ObjectCache(Actor):
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
-        """Keep a result of this node and report the copy, so that it is deleted like fetched objects."""
+        """Keep a result of this node and report the copy to the scheduler, which deletes it like fetched objects."""
         object_id = keep.object_id
         if object_id in self._store or not self._may_be_kept(object_id, keep.frames):
             return
@@ -355,7 +356,7 @@ class ObjectCache(Actor):
 
     @handles(ReportKeptObjects)
     def _report_kept_objects(self, _request: ReportKeptObjects) -> None:
-        """Report the copies of objects. The results of this node are reported as results."""
+        """Report the copies of objects that this node has. Results of this node are reported by the ledger."""
         self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
         if copies:
@@ -378,7 +379,7 @@ class ObjectCache(Actor):
 
     @handles(_MakeRoom)
     def _make_room_bit_by_bit(self, room: _MakeRoom) -> None:
-        """Free memory in small steps, by timer, so that the agent reads its sockets in between."""
+        """Free memory in small steps, by timer, so that the agent reads its sockets between two steps."""
         self._look = None
         if self._store.make_room():
             self.schedule(0.0, room)

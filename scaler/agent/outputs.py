@@ -1,7 +1,7 @@
 """OutputLimiter: bounds the printed lines of a node's tasks that travel to the scheduler.
 
 Used by the link. All workers together may send a limited number of lines per second. Further lines are dropped and
-counted by run; the count travels with the run's next line, or before its result.
+counted by run. The count travels with the next line of the run, or before the result of the run.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput, RunResult
 
 TIMES_OF_ONE = 2
-"""The limit of all workers together, as a multiple of the limit of one."""
+"""The limit of all workers together, as a multiple of the limit of one worker."""
 BURST_SECONDS = 4
-"""After a silence, the lines of this time may pass at once."""
+"""The length of the largest burst: after a silence, as many lines pass at once as are allowed in this time."""
 
 
 class OutputLimiter:
-    """The limiter of one node.
+    """Limits how many printed lines a node sends.
 
     Args:
         lines_per_second: the limit for one worker.
@@ -31,13 +31,17 @@ class OutputLimiter:
     def __init__(self, lines_per_second: float, clock: Callable[[], float]) -> None:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
         self.unreported: dict[tuple[TaskId, int], RunOutput] = {}
-        """runs with dropped lines that were not reported yet, and the last of these lines"""
+        """by run with unreported dropped lines: the last dropped line, with their number"""
         self.reported: dict[int, tuple[TaskId, float]] = {}
         """by worker: the task that last reported its progress, and when"""
         self._clock = clock
 
     def passing(self, lines: Iterable[RunOutput], is_up: bool) -> Batch[RunOutput]:
-        """Return the lines to send. `is_up`: whether there is a scheduler now; if not, all lines are dropped."""
+        """Return those of these lines that are sent now.
+
+        Args:
+            is_up: whether there is a scheduler now; if not, all lines are dropped.
+        """
         passing = Batch[RunOutput]()
         for line in lines:
             if line.stream == OutputStream.REPORT:  # reports are few, and only the latest counts
@@ -57,7 +61,7 @@ class OutputLimiter:
         return 0 if unreported is None else unreported.dropped
 
     def take_unreported(self, results: Iterable[RunResult]) -> Batch[RunOutput]:
-        """Return the unreported counts of dropped lines of these runs, which have ended."""
+        """Return the unreported numbers of dropped lines of these runs, which have ended."""
         unreported = (self.unreported.pop((result.task_id, result.attempt), None) for result in results)
         return Batch[RunOutput](words for words in unreported if words is not None)
 

@@ -1,10 +1,10 @@
 """PausedWorkers: the workers of a node that are paused for lack of memory for their results.
 
-Kept by the object cache, and outlives it. A worker is paused when its result exceeds the budget. All resume when memory
-is free. Until then, one task starts for each result that was read or dropped. It is the first task in the order of the
-scheduler, at whatever worker, because readers need results in that order. If no result is read, each paused worker
-starts one more task after a while. One value that a client waits for is admitted in addition: its task has the greatest
-priority that a user can set.
+Used by the object cache, which may restart meanwhile. A worker is paused when its result exceeds the budget. All paused
+workers resume when memory is free. Until then, one task starts for each result that was read or dropped. This is the
+task that the scheduler's order puts first, at whatever worker, because readers need results in that order. If no result
+is read, each paused worker starts one more task after a while. One value that a client waits for is admitted in
+addition: its task has the greatest priority that a user can set.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""How long no memory is freed until each paused worker starts one more task, at first and at most; the time doubles. A
-reader may need the results of these tasks before, or together with, the stored ones.
+"""How long no memory is freed until each paused worker starts one more task: the first time and the longest time. The
+time doubles. A reader may need the results of these tasks before the stored results, or together with them.
 """
 
 
 class PausedWorkers:
-    """The paused workers of a node.
+    """Decides which tasks paused workers start.
 
     Args:
-        are_used_by: returns whether a task uses stored values. Such a task starts anyway, since its end may free some.
+        are_used_by: returns whether a task uses stored values. Such a task starts anyway, since memory may be freed
+            when
+            the task ends.
         is_here: returns whether a result is stored and unread.
 
     Attributes:
@@ -43,27 +45,29 @@ class PausedWorkers:
         self.workers: tuple[ActorRef, ...] = ()
         self._are_used_by, self._is_here = are_used_by, is_here
         self._first: dict[int, tuple[int, int]] = {}
-        """by paused worker: the priority and the attempt of the task that it would start; the lowest is the first in
-        order
+        """by paused worker: the negative priority and the attempt of the task that the worker would start; the lowest
+        pair starts first
         """
         self._next: int | None = None
-        """the worker that may start one task"""
+        """the paused worker that may start one task; None: no paused worker may"""
         self._let: RunKey | None = None
         """the last run that was allowed to start"""
         self._wanted = ObjectId(NO_ID)
         """the last result that was admitted because a client waits for it"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
-        """when each paused worker starts one more task unless memory is freed before; and the length of such a wait"""
+        """when each paused worker starts one more task unless memory is freed before; and the present length of that
+        wait, in seconds
+        """
 
     def pause(self, workers: Iterable[int], now: float) -> None:
-        """Pause workers."""
+        """Pause these workers."""
         for worker in set(workers) - self.held:
             self.held.add(worker)
             self._ask(worker)
         self._stalls_at = min(self._stalls_at, now + self._stall_seconds)
 
     def let_one_start(self, now: float) -> None:
-        """Let one task start, because a result was read or dropped."""
+        """Let one paused worker start one task, because a result was read or dropped."""
         if self._stalls_at < math.inf:
             self._stalls_at = now + self._stall_seconds
         if self._first:
@@ -71,7 +75,7 @@ class PausedWorkers:
             self._ask(self._next)
 
     def resume_all(self) -> bool:
-        """Resume all workers, because memory is free. Return whether the memory was full before."""
+        """Resume all workers, because memory is free. Return whether workers were paused before."""
         had_none, self._stalls_at, self._stall_seconds = self._stalls_at < math.inf, math.inf, STALL_SECONDS
         self._resume()
         return had_none

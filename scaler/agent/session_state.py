@@ -1,7 +1,7 @@
 """SessionState: the runs and results that an agent keeps across sessions, and the initial items of a session.
 
-Used by the link, which fills it, and by its connection, which sends the initial items after a welcome. It asks the
-workers to split and return tasks, and the object cache to report its objects.
+Used by the link, which records runs and results, and by `ConnectionManager`, which sends the initial items after a
+welcome. It asks the workers to split and return tasks, and the object cache to report its objects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scaler.wire.messages.common import ObjectRequest
 from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersPaused
 
 PROCESSORS_REMEMBERED = 1024
-"""The most ended processors that are reported again, because a report may be lost with a connection."""
+"""The largest number of ended processors that are reported again, because a report may be lost with a connection."""
 
 
 class SessionState:
@@ -29,14 +29,14 @@ class SessionState:
 
     Args:
         endpoint: the address of the scheduler.
-        values: keeps large results; None: they are sent.
+        values: keeps large results on this node; None: large results are sent to the scheduler.
 
     Attributes:
         ledger: the runs and their results.
-        requested: the requested objects, each with whether its location could not be opened.
+        requested: by requested object: whether the location of the object could not be opened.
         gone: processors that have ended.
         closed: how many workers, counted from the last one, take no tasks; None: the number never changes.
-        drain: announces that the agent leaves when its tasks have ended; None: it stays.
+        drain: announces that the agent leaves when its tasks have ended; None: the agent stays.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class SessionState:
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def split_rows(self) -> list[RunSplit]:
-        """Split all ranges, here and at the workers, before a hello. Return the messages for the scheduler."""
+        """Split all ranges, in the ledger and at the workers, before a hello. Return the messages for the scheduler."""
         splits = self.ledger.split_all()
         for worker in {split.worker for split in splits}:
             self._workers[worker].send(SplitAll())
         return splits
 
     def initial_items(self) -> list[Any]:
-        """Return the initial items of a session."""
+        """Return the items that are sent first in a session."""
         return [
             *([] if self.closed is None else [WorkersClosed(self.closed)]),
             *([WorkersPaused(len(self._paused))] if self._paused else []),
@@ -79,7 +79,7 @@ class SessionState:
         self._objects.send(ReportKeptObjects())
 
     def start_over(self, on_their_way: Sequence[Any]) -> None:
-        """Keep everything for another scheduler. It adopts the runs and results that its clients still want, and
+        """Keep all runs and results for another scheduler. That scheduler adopts those that its clients still want, and
         cancels the rest.
 
         Args:
@@ -89,6 +89,6 @@ class SessionState:
         self.report_kept_objects()
 
     def recall_queued(self) -> None:
-        """Recall the tasks that have not started from the workers."""
+        """Ask the workers to return the tasks that have not started."""
         for worker, requests in self.ledger.not_blocked().items():
             self._workers[worker].send(requests)

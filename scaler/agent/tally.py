@@ -1,6 +1,6 @@
 """Tally: counts the runs of an agent by worker and function while it is watched, and the time that workers are busy.
 
-The ledger adds each run that ends; each report empties it (`watch.py`). There is a tally only while a scheduler
+The ledger adds each run that ends; each report empties the tally (`watch.py`). A tally exists only while a scheduler
 requests reports. The busy time includes runs that have not ended.
 """
 
@@ -21,11 +21,11 @@ _US, _FIRST_BUCKET = 4, 5
 _OUTCOMES = tuple(
     {TaskStatus.SUCCESS: 0, TaskStatus.FAILED: 1, TaskStatus.CANCELED: 2}.get(status, 3) for status in TaskStatus
 )
-"""the place of the count of each status, by its number: success, failed, canceled, other"""
+"""by number of a `TaskStatus`: the index of the count of this status, in the order success, failed, canceled, other"""
 
 
 class Bin(NamedTuple):
-    """The runs of a worker since the last report."""
+    """The busy time, outcomes and main function of a worker's runs since the last report."""
 
     busy_us: int
     outcomes: tuple[int, int, int, int]
@@ -33,17 +33,17 @@ class Bin(NamedTuple):
 
 
 class Tally:
-    """The runs that have ended since the last report."""
+    """Counts the runs that have ended since the last report."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, ObjectId], list[int]] = {}
-        """by worker and function: four counts, microseconds, buckets"""
+        """by worker and function: four counts by outcome, the microseconds, and the buckets of the histogram"""
         self.ended: Counter[int] = Counter()
         """how many runs of each worker have ended, up to the last report"""
         self._reported: dict[tuple[TaskId, int], int] = {}
-        """for each run that was running at the last report: the microseconds that were reported"""
+        """by run that was running at the last report: the microseconds that were reported"""
         self._reported_of_ended: Counter[int] = Counter()
-        """by worker: the microseconds that were already reported of runs that have ended since"""
+        """by worker: microseconds that were reported of runs while they were running, and that have ended since"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
         """Count a run that has ended."""
@@ -67,7 +67,7 @@ class Tally:
         """Remove and return the counts by worker and by function: runs by outcome, microseconds, and the histogram.
 
         Args:
-            running: the runs that have not ended, each with its microseconds so far.
+            running: the runs that have not ended, each with the microseconds that it has run so far.
         """
         entries, self._entries = self._entries, {}
         by_worker: dict[int, dict[ObjectId, list[int]]] = {}
@@ -83,7 +83,9 @@ class Tally:
         return bins, functions
 
     def _report_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
-        """Add the time of open runs since the last report, and subtract what was already reported of ended runs."""
+        """Add the time of open runs since the last report to the bins, and subtract what was already reported of ended
+        runs.
+        """
         reported, self._reported = self._reported, {}
         reported_of_ended, self._reported_of_ended = self._reported_of_ended, Counter()
         for worker, reported_us in reported_of_ended.items():

@@ -1,8 +1,8 @@
 """NodeValues: the large results of a node's tasks, kept in its store until the scheduler deletes them.
 
-The ledger adds results and sends their locations, again to each new scheduler. The object cache serves and drops them.
-Ledger and cache share nothing else, and no value is read here. A large value stays in the block in which it arrived.
-A value without a block is sent to the scheduler instead, as is a block beyond the limit of open files.
+The ledger adds results and sends their locations, also to each new scheduler. The object cache serves and drops
+results. Ledger and cache share nothing else, and no value is read here. A large value stays in the block in which it
+arrived. A value without a block is sent to the scheduler instead, and so is a block beyond the limit of open files.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from scaler.wire.messages.worker import RunResult, RunTask
 
 
 class NodeValues:
-    """The results of this node in a store, and their announced locations."""
+    """Keeps the results of this node in a store, with their announced locations."""
 
     def __init__(self, store: ValueStore) -> None:
         self._store = store
         self._results: dict[ObjectId, RunResult] = {}
-        """the results as they were sent, with the locations of their values"""
+        """by object id: the result as it was sent, with the location of its value"""
         self._accounts: dict[ObjectId, int] = {}
-        """the account of the task that made each value"""
+        """by object id: the account of the task that made the value"""
         self.room = PausedWorkers(self._are_used_by, self._results.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
-        """returns the location of a value, with which other processes open it"""
+        """returns the location by which other processes open a value"""
         self.gauges: Callable[[], StoreGauges] = store.gauges
-        """returns what the store holds, for viewers"""
+        """returns figures about the contents of the store, for viewers"""
 
     def take(self, result: RunResult, account: int) -> RunResult:
-        """Store the frames of a result, in place of an earlier result of its task. Return the result with their
-        location.
+        """Store the frames of a result, in place of an earlier result of the same task. Return the result with a
+        location instead of the frames.
 
-        Return it unchanged if they cannot be stored, or if a copy or a result of another account has this id.
+        Return the result unchanged if the frames cannot be stored, or if a copy or a result of another account has this
+        id.
 
         Args:
-            account: the account of its task.
+            account: the account of the task.
 
         Raises:
             ObjectTooLargeError: if the store can never have room for the frames.
@@ -80,7 +81,7 @@ class NodeValues:
         return self._store.drop(object_id)
 
     def owner_of(self, object_id: bytes) -> int:
-        """Return the tag of the owner of the task that made a value."""
+        """Return the owner tag of the task that made a value."""
         return owner_of(self._accounts[ObjectId(object_id)])
 
     def __len__(self) -> int:
@@ -90,25 +91,25 @@ class NodeValues:
         return object_id in self._results
 
     def _are_used_by(self, task: RunTask) -> bool:
-        """Return whether a task needs stored values, some of which may be freed when it ends."""
+        """Return whether a task needs stored values. Some of these values may be freed when the task ends."""
         return any(ObjectId(packed) in self._results for packed in split_ids(task.object_ids))
 
     def is_result_of(self, object_id: ObjectId, attempt: int) -> bool:
-        """Return whether exactly this attempt has made a stored value."""
+        """Return whether the stored value of this id was made by exactly this attempt."""
         return object_id in self._results and self._results[object_id].attempt == attempt
 
     def is_at(self, object_id: ObjectId, location: bytes) -> bool:
-        """Return whether the stored value has this location. A newer value has another one."""
+        """Return whether the stored value of this id has this location. A newer value has another location."""
         return object_id in self._results and self._results[object_id].location == location
 
     def drop(self, object_id: ObjectId, location: bytes) -> bool:
-        """Remove a value if it has this location. Return whether it did. Processes that have mapped it keep their
-        mapping.
+        """Remove a value if it has this location. Return whether the value was removed. Processes that have mapped the
+        value keep their mapping.
         """
         return self.is_at(object_id, location) and self._drop(object_id)
 
     def ids(self) -> list[ObjectId]:
-        """Return the ids of all values."""
+        """Return the ids of all stored values."""
         return list(self._results)
 
     def results(self) -> list[RunResult]:
@@ -117,6 +118,8 @@ class NodeValues:
 
 
 def _memories_most() -> int:
-    """Return how many blocks may be open: each takes one of the files that this process may open."""
+    """Return the largest number of blocks that may be open: each block uses one of the files that this process may
+    open.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 4

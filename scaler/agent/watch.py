@@ -1,9 +1,9 @@
 """AgentWatch: periodic reports of what the workers of an agent do, while the scheduler is watched.
 
-The scheduler requests reports (`WatchRequest`); the link keeps the watch and sends its reports. In each interval it
-asks the workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory.
-Workers of an executor without `ExecutorFeature.WATCH` are not asked, and the report has only their tasks. Without a
-request it does nothing.
+The scheduler requests reports (`WatchRequest`); the link owns the watch and sends the reports. In each interval, the
+watch asks the workers for their runs and processes, the ledger for the tasks, and the system for processor time and
+memory. Workers of an executor without `ExecutorFeature.WATCH` are not asked, and the report has only their tasks.
+Without a request, the watch does nothing.
 """
 
 from __future__ import annotations
@@ -41,54 +41,54 @@ LEAST_SECONDS = 0.2
 """The shortest interval of reports that a scheduler may request."""
 
 RUNS_MOST = 64
-"""The most runs in one report: the longest-running ones."""
+"""The largest number of runs in one report, which names the longest-running ones."""
 
 FUNCTIONS_MOST = 1000
-"""The most functions in one report: those with the longest total time."""
+"""The largest number of functions in one report, which names those with the longest total time."""
 
 REPORT_SECONDS = 30.0
-"""How long a progress report counts as recent. A task without a recent one may be stuck."""
+"""How long a progress report counts as recent. A task without a recent report may be stuck."""
 
 _UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
 
 
 @message
 class WatchDue:
-    """Link to itself, by timer: send a report, if the request with this number still holds."""
+    """Link to itself, by timer: send a report, unless a later request than this number has arrived."""
 
     number: int
 
 
 @message
 class ReportDue:
-    """Link to itself: the workers have answered."""
+    """Link to itself: the workers have added their runs to `view`, so the report can be sent."""
 
     view: WorkersView
     number: int
 
 
 class _Totals:
-    """The sums of the processes of one worker."""
+    """The sums over the processes of one worker."""
 
     __slots__ = ("cpu_permille", "executing", "first", "flags", "resident_bytes", "suspended")
 
     def __init__(self) -> None:
         self.cpu_permille = self.resident_bytes = self.suspended = self.executing = self.flags = 0
         self.first: ProcessNow | None = None
-        """the process that holds the slot"""
+        """the process that holds the slot of the worker"""
 
 
 class AgentWatch:
-    """The reports of one agent.
+    """Makes the reports of one agent.
 
     Args:
         host: the name of the machine.
         engine: the engine that runs the tasks.
-        workers: the workers that report runs and processes; empty if they cannot.
-        count: how many workers there are.
-        ledger: their tasks.
+        workers: the workers that report runs and processes; empty if the executor cannot report these.
+        count: the number of all workers.
+        ledger: the open tasks of the workers.
         reported: for each worker, the task that last reported its progress, and when.
-        values: the values of the agent, whose store is part of the report.
+        values: the values of the agent; the report describes the store of these values.
     """
 
     def __init__(
@@ -108,16 +108,16 @@ class AgentWatch:
         self._ledger = ledger
         self._reported = reported
         self.shown = count
-        """how many workers have rows, counted from the first one; the others take no tasks now"""
+        """how many workers have rows in the report, counted from the first one; all other workers take no tasks now"""
         self._gauges = StoreGauges if values is None else values.gauges
         self._values = values
         self._parts = WatchedPart(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
-        """the time of the last report, and the processor time of this process then"""
+        """the time of the last report, and the processor time of this process at that time"""
         self.number = 0
         self.interval_seconds = 0.0
-        """0: no reports are requested"""
+        """the time between two reports; 0: no reports are requested"""
 
     def request(self, interval_ms: int, parts: int) -> None:
         """Change the interval and the parts of the reports. An interval of 0 ends the reports."""
@@ -135,14 +135,16 @@ class AgentWatch:
         return bool(self._workers)
 
     def look(self) -> WorkersView:
-        """Ask the workers for their runs. Mail that the link sends to itself afterwards arrives after their answers."""
+        """Ask the workers for their runs. Mail that the link sends to itself afterwards arrives after the answers of
+        the workers.
+        """
         view = WorkersView()
         for worker in self._workers:
             worker.notify(ReportRuns(view))
         return view
 
     def report(self, view: WorkersView, now: float, lag_us: int) -> AgentState:
-        """Return the report."""
+        """Return a report of the workers, runs, functions and memory of the agent."""
         parts, tally = self._parts, self._ledger.tally
         assert tally is not None, "no report is requested"
         open_tasks = self._ledger.open_by_worker_and_function()
@@ -186,7 +188,7 @@ class AgentWatch:
         return 0 if last is None or now <= last[0] else round(1000 * (cpu - last[1]) / (now - last[0]))
 
     def _processors(self, view: WorkersView, now: float, totals: list[_Totals], short: _ShortIds) -> bytes:
-        """Return the rows of all processes, and add them to the totals of their workers."""
+        """Return the rows of all processes, and add the figures of each process to the totals of its worker."""
         wants_rows = bool(self._parts & WatchedPart.PROCESSORS)
         rows = []
         for process in view.processes:
@@ -219,7 +221,7 @@ class AgentWatch:
 
 
 class _ShortIds:
-    """Short ids, each computed once for a report."""
+    """Computes short ids, each once for a report."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
@@ -315,7 +317,7 @@ def _run_rows(view: WorkersView, short: _ShortIds) -> bytes:
 
 @message
 class RunStatusDue:
-    """Link to itself: the workers have added their runs to `view`; None: they cannot report runs."""
+    """Link to itself: the workers have added their runs to `view`; None: the workers cannot report runs."""
 
     questions: Iterable[RunQuestion]
     view: WorkersView | None
@@ -327,7 +329,7 @@ def run_statuses(
     """Yield the states of these runs. Runs that are not open are left out, because their results are under way.
 
     Args:
-        view: what the workers execute; None: they cannot report it.
+        view: what the workers execute; None: the workers cannot report that.
         held: the workers that are paused for lack of memory for results.
     """
     for question in questions:

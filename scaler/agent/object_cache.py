@@ -356,7 +356,7 @@ class ObjectCache(Actor):
 
     @handles(ReportKeptObjects)
     def _report_kept_objects(self, _request: ReportKeptObjects) -> None:
-        """Report the copies of objects that this node has. Results of this node are reported by the ledger."""
+        """Report the copies of objects that this node has. Results of this node are sent as results instead."""
         self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
         if copies:

@@ -31,7 +31,7 @@ class OutputLimiter:
     def __init__(self, lines_per_second: float, clock: Callable[[], float]) -> None:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
         self.unreported: dict[tuple[TaskId, int], RunOutput] = {}
-        """by run with unreported dropped lines: the last dropped line, with their number"""
+        """by run: an output without text, with the number of dropped lines that have not been reported"""
         self.reported: dict[int, tuple[TaskId, float]] = {}
         """by worker: the task that last reported its progress, and when"""
         self._clock = clock

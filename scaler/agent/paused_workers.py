@@ -1,6 +1,6 @@
 """PausedWorkers: the workers of a node that are paused for lack of memory for their results.
 
-Used by the object cache, which may restart meanwhile. A worker is paused when its result exceeds the budget. All paused
+Used by the object cache, and owned by `NodeValues`. A worker is paused when its result exceeds the budget. All paused
 workers resume when memory is free. Until then, one task starts for each result that was read or dropped. This is the
 task that the scheduler's order puts first, at whatever worker, because readers need results in that order. If no result
 is read, each paused worker starts one more task after a while. One value that a client waits for is admitted in
@@ -75,7 +75,7 @@ class PausedWorkers:
             self._ask(self._next)
 
     def resume_all(self) -> bool:
-        """Resume all workers, because memory is free. Return whether workers were paused before."""
+        """Resume all workers, because memory is free. Return whether memory was full before."""
         had_none, self._stalls_at, self._stall_seconds = self._stalls_at < math.inf, math.inf, STALL_SECONDS
         self._resume()
         return had_none

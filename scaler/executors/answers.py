@@ -30,20 +30,20 @@ _BLOCKED, _UNBLOCKED, _OUTPUT = Batch[RunBlocked], Batch[RunUnblocked], Batch[Ru
 
 
 class End(NamedTuple):
-    """The answer for a run without a result of its own."""
+    """The status and error text of a run without a result of its own."""
 
     status: TaskStatus
     text: str = ""
 
 
 class Answers:
-    """The answers of one worker."""
+    """Reports the runs of one worker to the link."""
 
     def __init__(self, link: ActorRef) -> None:
         self._link = link
 
     def end(self, tasks: Iterable[RunTask], end: End, where: bytes = b"", profile: bytes = b"") -> None:
-        """Report that these runs have ended; `where` is their traceback, if any."""
+        """Report that these runs have ended; `where` is the traceback of the runs, if any."""
         text = end.text.encode() + (b"\n" + where if end.text and where else b"")
         results = Batch[RunResult](
             RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile, rows=task.rows)
@@ -61,7 +61,7 @@ class Answers:
             self._link.send(given)
 
     def report_missing(self, wanted: Iterable[RunCancel | RecallRequest], known: Collection[RunKey]) -> None:
-        """Report the requested runs that are not in `known`; usually their results were quicker."""
+        """Report the requested runs that are not in `known`. Usually such a run has just sent its result."""
         missing = [item for item in wanted if run_of(item) not in known]
         if missing:
             self._link.send(RunsNotHere(missing))
@@ -75,8 +75,8 @@ class Answers:
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
-        """Report printed lines. Lines with None instead of a task are dropped, because their task already has its
-        result.
+        """Report printed lines. A line with None instead of a task is dropped, because the result of its task was sent
+        already.
         """
         batch = _OUTPUT(
             RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)

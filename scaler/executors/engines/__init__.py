@@ -2,5 +2,5 @@
 
 The agent has a worker for each slot (`worker`) and its end of the engine host (`host_proxy`). The host, a process of
 the node, holds the engine (`engine`, `dask`, `ray`), so that the agent runs no foreign code. A `call` runs where the
-engine runs it. The agent uses them through `executor`.
+engine runs it. `executor` has the executors that the agent loads.
 """

@@ -1,8 +1,8 @@
 """EngineCall: a task with everything that it needs, and the code that runs it in a process of the engine.
 
-The engine host creates it without reading its content. The engine sends it to one of its processes, where Scaler is
-installed and calls `run`. Clients inside the task find the scheduler through `CallContext`. After the task, its
-context and values are removed from the process.
+The engine host creates a call without reading its content. The engine sends the call to one of the engine's processes,
+where Scaler is installed and calls `run`. Clients inside the task find the scheduler through `CallContext`. After the
+task, its context and values are removed from the process.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class EngineCall(NamedTuple):
 
     task: RunTask
     objects: dict[ObjectId, list[bytes]]
-    """the frames of its function, and of the objects among its arguments"""
+    """the frames of the task's function, and of the objects among its arguments"""
     address: str
     """the address of the scheduler, for clients inside the task"""
     agent_token: bytes
-    """what these clients show the scheduler"""
+    """the token with which clients inside the task prove to the scheduler which agent runs the task"""
 
     @property
     def processor(self) -> int:
-        """A number that no other task of the agent has: the processor of its clients, in terms of the protocol."""
+        """The processor number of clients inside the task: its attempt, which no other task of the agent has."""
         return self.task.attempt
 
 
@@ -110,20 +110,22 @@ class CallContext(TaskContext):
             self._closers.append(close)
 
     def end(self) -> None:
-        """Close the connections of clients in the task: the next task in this process has another processor number."""
+        """Close the connections of clients in the task, because the next task in this process has another processor
+        number.
+        """
         closers, self._closers = self._closers, []
         for close in closers:
             close()
 
 
 def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
-    """Return the result of a run whose function has not returned."""
+    """Return a result for a run whose function has not returned."""
     data = payload.encode() if isinstance(payload, str) else payload
     return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
 
 
 def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunResult:
-    """Run the task. Called in a process of the engine."""
+    """Run the task of a call in this process of the engine, and return the result of the run."""
     with in_context(call, new_context) as values:
         result = run_call(call.task, values)
         return replace(result, frames=[bytes(frame) for frame in result.frames])
@@ -131,7 +133,7 @@ def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunRe
 
 @contextmanager
 def in_context(call: EngineCall, new_context: type[CallContext] = CallContext) -> Iterator[LoadedValues]:
-    """Make this thread the thread of a call while the block runs. Yield the values that its task needs."""
+    """Run a block with the task context of a call in this thread. Yield the values that the task needs."""
     context: Any = new_context(call)
     by_thread().enter(context)
     try:

@@ -1,12 +1,12 @@
 """DaskEngine: runs each call as a task of a Dask cluster, `--engine dask://HOST:PORT`.
 
 Called by the engine host; the loop of the Dask client has its own thread. Dask queues the tasks by their priorities.
-While a task waits for its children, other tasks get its thread at the Dask worker. If the Dask scheduler is lost, its
-tasks return to the scheduler of Scaler, and the engine reconnects with growing pauses.
+While a task waits for its children, other tasks use its thread at the Dask worker. If the Dask scheduler is lost, the
+tasks of the engine return to the scheduler of Scaler, and the engine reconnects with growing pauses.
 
     submit --> loop: connected? --> Dask scheduler --> Dask worker: run_here --> result
 
-It can be imported only with the package `distributed`.
+This module can be imported only with the package `distributed`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from scaler.task_context import WaitReporter
 from scaler.wire.messages.worker import RunResult
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause before another attempt to connect; it doubles each time."""
+"""The first and the longest pause before another attempt to connect; the pause doubles each time."""
 
 CONNECT_TRIES = 20
 
 LOOK_SECONDS = 1.0
-"""How often Dask is asked how many threads its workers have."""
+"""How often Dask is asked for the number of threads of the Dask workers."""
 
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
-"""Settings of Dask that hide its advice to scatter large arguments, which users of Scaler cannot follow."""
+"""Settings that hide Dask's advice to scatter large arguments, which users of Scaler cannot follow."""
 
 
 class DaskContext(CallContext):
@@ -53,19 +53,19 @@ class DaskContext(CallContext):
 
 
 def run_here(call: EngineCall) -> RunResult:
-    """Run the task. Called at a Dask worker."""
+    """Run the task of a call at a Dask worker, and return the result of the run."""
     return run(call, DaskContext)
 
 
 class DaskEngine:
-    """One Dask cluster.
+    """Submits calls to one Dask cluster.
 
     Args:
-        address: the address of its scheduler, as Dask writes it.
-        report: called with a sentence when the scheduler cannot be reached.
+        address: the address of the Dask scheduler, as Dask writes it.
+        report: called with a sentence when the Dask scheduler cannot be reached.
 
     Raises:
-        ConfigError: if the scheduler cannot be reached now.
+        ConfigError: if the Dask scheduler cannot be reached now.
     """
 
     def __init__(self, address: str, report: Callable[[str], None]) -> None:
@@ -75,9 +75,9 @@ class DaskEngine:
         self._client: Any = None
         self._changed: Callable[[int], None] | None = None
         self._threads = -1
-        """the last reported number; -1: not reported yet"""
+        """the last reported number of threads; -1: no number was reported yet"""
         self._has_lost_tasks = False
-        """whether tasks were lost since the last one ended"""
+        """whether a task was lost after the last task with a result"""
         self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="scaler-dask", daemon=True).start()
@@ -92,7 +92,9 @@ class DaskEngine:
         return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Call `changed` with the number of threads of the Dask workers, now and at each change; 0: Dask is away."""
+        """Call `changed` with the number of threads of the Dask workers, now and at each change; 0: Dask cannot be
+        reached.
+        """
         self._changed = changed
         asyncio.run_coroutine_threadsafe(self._follow(), self._loop)
 
@@ -126,9 +128,9 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a lost task. Of tasks that are lost together, only the first one is reported.
+        """Return the error of a lost task. If several tasks are lost together, report only the first one.
 
-        While Dask is away, report no capacity, so that no task returns to it.
+        While Dask cannot be reached, report no capacity, so that no task returns to Dask.
         """
         if not self._is_up():
             self._report_capacity(0)
@@ -161,7 +163,7 @@ class DaskEngine:
         return self._client is None or self._client.status in {"closing", "closed"}
 
     async def _connected(self) -> Any:
-        """Return the connected client; reconnect with growing pauses if it is closed."""
+        """Return the connected client. If the client is closed, reconnect with growing pauses."""
         pause_seconds = PAUSE_SECONDS
         async with self._connecting:
             while self._is_closed():
@@ -182,8 +184,8 @@ class DaskEngine:
 async def connect(address: str) -> Any:
     """Return a Dask client that is connected.
 
-    Retry after an AssertionError: a Dask scheduler that broadcasts during the hello of a client sends both in one
-    message.
+    Retry after an AssertionError: a Dask scheduler that broadcasts during the hello of a client sends broadcast and
+    hello in one message.
     """
     for _ in range(CONNECT_TRIES):
         client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")
@@ -195,7 +197,7 @@ async def connect(address: str) -> Any:
 
 
 async def n_threads(address: str) -> int:
-    """Return how many threads the workers of the Dask scheduler have now."""
+    """Return the present number of threads of all workers of the Dask scheduler."""
     async with await connect(address) as client:
         return sum((await client.nthreads()).values())
 
@@ -218,5 +220,5 @@ def dask_engine(text: str, _n_workers: int, report: Callable[[str], None]) -> Da
 
 
 def dask_capacity(text: str) -> int:
-    """Return how many threads the connected Dask workers have."""
+    """Return the number of threads of all connected Dask workers."""
     return asyncio.run(n_threads(address_of(text)))

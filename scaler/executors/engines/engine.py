@@ -20,18 +20,19 @@ from scaler.wire.messages.worker import RunResult
 
 
 class EngineLostError(RuntimeError):
-    """The engine has lost a task for reasons of its own. The scheduler runs it again, and counts no crash."""
+    """The engine has lost a task for reasons of its own. The scheduler runs the task again, and counts no crash."""
 
 
 class Engine(Protocol):
     """An engine that runs calls. One thread calls its methods, except `close`."""
 
     def submit(self, call: EngineCall) -> Future[RunResult]:
-        """Submit a call to the engine. May block while there is no connection to the engine.
+        """Submit a call to the engine. The method may block while there is no connection to the engine.
 
         Returns:
-            a future of the result of the run. It fails with `EngineLostError` if the engine lost the call, and with
-            `concurrent.futures.BrokenExecutor` if the process that ran it died.
+            a future of the result of the run. The future fails with `EngineLostError` if the engine lost the call, and
+            with
+            `concurrent.futures.BrokenExecutor` if the process that ran the call died.
         """
 
     def close(self) -> None:
@@ -46,7 +47,7 @@ class ElasticEngine(Engine, Protocol):
 
 
 class FuturesEngine:
-    """Any executor of `concurrent.futures`. A broken one is replaced by a new one."""
+    """Passes calls to an executor of `concurrent.futures`. A broken executor is replaced by a new one."""
 
     def __init__(self, make: Callable[[], Executor]) -> None:
         self._make = make
@@ -72,7 +73,7 @@ def futures_engine(text: str, _n_workers: int, _report: Callable[[str], None]) -
     """Return the engine of `module:factory`.
 
     Raises:
-        ConfigError: if there is no such factory, or it does not return an executor.
+        ConfigError: if there is no such factory, or the factory does not return an executor.
     """
     module_name, colon, factory_name = text.removeprefix("futures://").partition(":")
     if not (module_name and colon and factory_name):

@@ -20,27 +20,31 @@ HOST = "engine host"
 
 
 class ForeignEngine:
-    """The executor that runs each task in a foreign engine. A subclass names the function that makes its engine."""
+    """Runs each task of a node in a foreign engine. A subclass names the function that makes the engine."""
 
     parts = frozenset({ExecutorFeature.CRASH, ExecutorFeature.WATCH})
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
-    """`module:function`: makes the `Engine` from its text and the number of workers, in the host process"""
+    """`module:function` of the function that makes the `Engine` in the host process, from the engine's text and the
+    number of workers
+    """
     prober: ClassVar[str] = ""
-    """`module:function`: returns how many tasks the engine can run, in a process of its own; empty: unknown"""
+    """`module:function` of the function that returns how many tasks the engine can run, called in a process of its own;
+    empty: the number is unknown
+    """
     is_deeper_first: ClassVar[bool] = False
-    """whether a task that is deeper than all running ones of a worker starts at once, beside them"""
+    """whether a task that is deeper than all running tasks of a worker starts at once, in addition to them"""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
 
     @property
     def capacity(self) -> int | None:
-        """How many tasks the engine can run at once; None if it does not report that."""
+        """How many tasks the engine can run at once; None if the engine does not report this number."""
         return ask_capacity(self.prober, self._engine) if self.prober else None
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the workers, and the proxy of their host."""
+        """Return the specifications of the workers, and of the proxy of the engine host."""
         settings = HostSettings(
             maker=self.maker,
             engine=self._engine,
@@ -61,13 +65,13 @@ class ForeignEngine:
 
 
 class Futures(ForeignEngine):
-    """Any executor of `concurrent.futures`: `--engine module:factory`."""
+    """Runs tasks in any executor of `concurrent.futures`: `--engine module:factory`."""
 
     maker = "scaler.executors.engines.engine:futures_engine"
 
 
 class Dask(ForeignEngine):
-    """A Dask cluster: `--engine dask://HOST:PORT`."""
+    """Runs tasks in a Dask cluster: `--engine dask://HOST:PORT`."""
 
     parts = ForeignEngine.parts | {ExecutorFeature.ELASTIC}
     maker = "scaler.executors.engines.dask:dask_engine"
@@ -75,7 +79,7 @@ class Dask(ForeignEngine):
 
 
 class Ray(ForeignEngine):
-    """A Ray cluster: `--engine ray://HOST:PORT`."""
+    """Runs tasks in a Ray cluster: `--engine ray://HOST:PORT`."""
 
     parts = ForeignEngine.parts | {ExecutorFeature.ELASTIC}
     maker = "scaler.executors.engines.ray:ray_engine"
@@ -83,9 +87,9 @@ class Ray(ForeignEngine):
 
 
 class Symphony(ForeignEngine):
-    """A Symphony service, each task a task of its session: `--engine symphony://SERVICE`.
+    """Runs each task as a task of a session of a Symphony service: `--engine symphony://SERVICE`.
 
-    A waiting parent keeps its slot in Symphony, which does not know that it waits. So a deeper task starts at once.
+    A waiting parent keeps its slot in Symphony, which does not know about the wait. So a deeper task starts at once.
     """
 
     maker = "scaler.executors.symphony.engine:symphony_engine"

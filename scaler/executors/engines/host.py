@@ -2,10 +2,10 @@
 
     agent <--channel--> reader --calls--> submitter --> engine --futures--> results --> channel
 
-It speaks the protocol of processors (`protocol/processor.capnp`), for many tasks at once. The reader takes tasks,
-objects and cancels at once, however long the engine takes to accept a task. Whatever an engine raises is the result of
+The host uses the protocol of processors (`protocol/processor.capnp`), for many tasks at once. The reader takes tasks,
+objects and cancels at once, however long the engine takes to accept a task. An exception of the engine is the result of
 a task, and never ends the host. The host ends with the agent, together with all processes that the engine has started
-here.
+on this machine.
 """
 
 from __future__ import annotations
@@ -43,26 +43,28 @@ from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineD
 from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 
 EXIT_BAD_ENGINE = 2
-"""The exit code of a host whose engine cannot be made, after it has reported why."""
+"""The exit code of a host whose engine cannot be made; the host has reported the reason before."""
 
 
 class HostSettings(NamedTuple):
-    """The settings of a host, which the agent sends at its start."""
+    """The settings of an engine host, which the agent sends at the start of the host."""
 
     maker: str
-    """`module:function`: makes the engine from its text, the number of workers, and a function that logs a sentence"""
+    """`module:function` of the function that makes the engine, from the engine's text, the number of workers, and a
+    function that logs a sentence
+    """
     engine: str
     """the text of `--engine`"""
     n_workers: int
     address: str
     agent_token: str
-    """in hexadecimal digits"""
+    """the token of the agent, in hexadecimal digits"""
     is_elastic: bool = False
     """whether the agent follows the capacity of the engine"""
 
 
 class Host:
-    """The process, between its channel and its engine."""
+    """Receives tasks on the channel, and runs them in the engine."""
 
     def __init__(self, channel: Channel, settings: HostSettings) -> None:
         self._channel = channel
@@ -70,12 +72,14 @@ class Host:
         self._agent_token = bytes.fromhex(settings.agent_token)
         self._write_lock = threading.Lock()
         self._submit_lock = threading.Lock()
-        """guards against a cancel between the submission of a call and the storing of its future"""
+        """held while the future of a submitted call is stored, so that a cancel finds the future or stops the call
+        before
+        """
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
-        """the future of each open call; None: not submitted to the engine yet"""
+        """the future of each open call; None: the call was not submitted to the engine yet"""
         self._calls: SimpleQueue[EngineCall | None] = SimpleQueue()
-        """the calls to submit to the engine; None after the last one"""
+        """the calls to submit to the engine; None: no further call follows"""
         self._readers: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._take,
             Batch[RunCancel]: self._cancel,
@@ -105,7 +109,7 @@ class Host:
     # From the agent
 
     def _read(self) -> bool:
-        """Handle what has arrived. Return whether to continue."""
+        """Handle the messages that have arrived. Return whether the host continues."""
         for header, frames in self._channel.receive():
             for batch in decode(AGENT_TO_PROCESSOR, header, frames):
                 if type(batch) is Batch[EndProcessor]:
@@ -213,7 +217,7 @@ def _reason(error: Exception) -> str:
 
 
 def main() -> None:
-    """Run the host until its agent ends, then kill it with all processes that it has started."""
+    """Run the host until its agent ends, then kill the host with all processes that it has started."""
     descriptor, settings = part_of_node()
     own_only_created_blocks()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent handles Ctrl-C

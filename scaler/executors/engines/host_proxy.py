@@ -1,9 +1,9 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-Workers send it `SubmitRun`, `DropRun` and `DropHostObjects`; the host writes to it over the channel. It reports to
-each worker how its runs ended (`TaskEnded`), and to the link which processes of clients have ended. A host that dies
-is started again after a pause; its running tasks have died with it. The proxy never blocks on the host, and reads no
-task.
+It receives `SubmitRun`, `DropRun` and `DropHostObjects` from workers, and messages of the host over the channel. It
+reports the end of each run to the worker (`TaskEnded`), and processes of clients that have ended to the link. A host
+that dies is started again after a pause; the running tasks of this host have died too. The proxy never blocks on the
+host, and reads no task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
        +--EngineDown, final, and none was ever UP--> the end of the agent
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = "scaler.executors.engines.host"
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
-"""The first and the longest pause before a dead host is started again; it doubles until one becomes ready."""
+"""The first and the longest pause before a dead host is started again; the pause doubles until a host becomes ready."""
 GOODBYE_SECONDS = 3.0
 EXIT_NO_ENGINE = 1
 """The exit code of an agent whose engine cannot be made."""
@@ -55,7 +55,7 @@ EXIT_NO_ENGINE = 1
 
 @message
 class SubmitRun:
-    """Run a task in the engine. The worker receives its end as `TaskEnded`."""
+    """Run a task in the engine. The worker receives the result as `TaskEnded`."""
 
     runner: Runner
     worker: ActorRef
@@ -65,7 +65,7 @@ class SubmitRun:
 
 @message
 class DropRun:
-    """Cancel a run; its result is not needed."""
+    """Cancel a run, whose result is not needed."""
 
     key: RunKey
 
@@ -83,7 +83,7 @@ class _HostStartDue:
 
 
 class EngineHost(Actor):
-    """Owns the host process.
+    """Starts the host process, and passes tasks and results between the workers and the host.
 
     Args:
         settings: the settings of each host that is started.
@@ -104,7 +104,7 @@ class EngineHost(Actor):
         self._channel: Channel | None = None
         self._is_ready = False
         self._has_worked = False
-        """whether a host was ever ready: then the engine is only away, and waiting runs stay"""
+        """whether a host was ever ready: if so, a failure of the engine does not end the agent, and waiting runs stay"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {
@@ -137,7 +137,9 @@ class EngineHost(Actor):
             self._shell.watch(self._end_of_process, self._ended)
 
     def _ended(self) -> None:
-        """Handle the end of the process. The channel may stay open, because forks of the process hold its end."""
+        """Handle the end of the host process. The channel may stay open, because forks of the process hold the other
+        end.
+        """
         channel = self._channel
         assert channel is not None
         while self._channel is channel and channel.has_input():
@@ -192,7 +194,7 @@ class EngineHost(Actor):
         self._pause_seconds = min(2 * self._pause_seconds, PAUSE_MOST_SECONDS)
 
     def _end_process(self, seconds: float) -> str:
-        """End the process and its group. Return how it ended."""
+        """End the host process and its process group. Return how the process ended, as a part of a sentence."""
         process, self._process = self._process, None
         channel, self._channel = self._channel, None
         if self._end_of_process is not None:
@@ -295,7 +297,7 @@ class EngineHost(Actor):
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int | None:
-    """Return a descriptor that becomes readable when a process ends; None where the system has none."""
+    """Return a descriptor that becomes readable when a process ends; None if the system has no such descriptors."""
     try:
         return os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # another system than Linux, or an old one

@@ -1,7 +1,7 @@
 """Probe: a process that asks an engine how many tasks it can run, because the agent runs no foreign code.
 
-Called by executors, when an agent starts whose settings name no number of workers. A failure here is not reported: the
-engine host fails in the same way and reports it.
+Called by executors, when an agent starts whose settings name no number of workers. A failure of the probe is not
+reported: the engine host fails in the same way and reports the failure.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import sys
 from scaler.process.interpreter import command, modules_line
 
 SECONDS = 60.0
-"""The longest time that an engine has to answer."""
+"""How long an engine may take to answer."""
 
 
 def ask_capacity(function: str, engine: str) -> int | None:
-    """Return what `module:function` returns for the text of an engine, in a process of its own; None if it fails."""
+    """Call `module:function` with the text of an engine, in a process of its own. Return the capacity, or None if the
+    call fails.
+    """
     settings = modules_line() + json.dumps([function, engine]).encode()
     with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
         done = subprocess.run(  # noqa: S603 - this interpreter and our own program
@@ -36,7 +38,7 @@ def ask_capacity(function: str, engine: str) -> int | None:
 
 
 def main() -> None:
-    """Print the capacity to standard output, as its last word; print nothing if it is unknown."""
+    """Print the capacity to standard output, as the last word; print nothing if the capacity is unknown."""
     function, engine = json.loads(sys.stdin.buffer.read())
     module_name, _, name = function.partition(":")
     capacity = getattr(importlib.import_module(module_name), name)(engine)

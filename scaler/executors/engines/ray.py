@@ -1,12 +1,12 @@
 """RayEngine: runs each call as a task of a Ray cluster, `--engine ray://HOST:PORT`, `ray://auto` or `ray://local`.
 
-Called by the engine host. A nested task requests no CPU from Ray: it runs in place of its parent, which Ray still
-counts while it waits. The workers of the agent limit how many tasks run at once.
+Called by the engine host. A nested task requests no CPU from Ray: it runs in place of its parent, whose CPU Ray still
+counts during the wait. The workers of the agent limit how many tasks run at once.
 
     submit --> Ray: run, in a worker process of Ray --> result
     cancel --> KeyboardInterrupt in the task
 
-It can be imported only with the package `ray`.
+This module can be imported only with the package `ray`.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from scaler.wire.messages.worker import RunResult
 
 LOCAL, AUTO = "ray://local", "ray://auto"
 CONNECT_SECONDS = 45.0
-"""The limit of an attempt to connect: Ray's own client may wait forever after a failed one."""
+"""How long an attempt to connect may take: Ray's own client may wait forever after a failed attempt."""
 EXIT_NO_ANSWER = 75
-""""try again later", as in `sysexits.h`"""
+"""The exit code of a host that Ray has not answered: "try again later", as in `sysexits.h`."""
 
 LOOK_SECONDS = 1.0
-"""How often Ray is asked how many CPUs it has."""
+"""How often Ray is asked for the number of its CPUs."""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
-"""The errors of Ray after the death of the process that ran the task: the task may be to blame."""
+"""The errors of Ray after the death of the process that ran the task: the task may have caused the death."""
 
 
 class RayEngine:
-    """One Ray cluster."""
+    """Submits calls to one Ray cluster."""
 
     def __init__(self) -> None:
         # When a process dies, Scaler retries the task and counts the deaths.
@@ -64,7 +64,7 @@ class RayEngine:
         return future
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Call `changed` with the number of CPUs of the nodes, now and at each change."""
+        """Call `changed` with the number of CPUs of the Ray nodes, now and at each change."""
         threading.Thread(target=_follow, args=(changed,), name="scaler-capacity", daemon=True).start()
 
     def close(self) -> None:
@@ -127,14 +127,14 @@ def _connect(text: str, n_cpus: int | None = None) -> None:
 
 
 def _give_up(text: str) -> None:
-    """End this process, since nothing else ends a wait of Ray's client. The agent starts another one."""
+    """End this process, since nothing else ends a wait of Ray's client. The agent starts another host."""
     sentence = f"scaler: Ray at {text} has not answered for {CONNECT_SECONDS:g} s; the engine host starts again\n"
     os.write(2, sentence.encode())
     os._exit(EXIT_NO_ANSWER)
 
 
 def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> RayEngine:
-    """Return the engine of a text.
+    """Connect to Ray, and return the engine of a text like `ray://HOST:PORT`.
 
     Raises:
         ConfigError: if Ray cannot be reached.
@@ -144,7 +144,7 @@ def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> Ray
 
 
 def ray_capacity(text: str) -> int | None:
-    """Return how many CPUs the Ray cluster has now; None for a local one, which has as many as this machine."""
+    """Return the number of CPUs of the Ray cluster; None for a local cluster, which has as many as this machine."""
     if text == LOCAL:
         return None
     _connect(text)

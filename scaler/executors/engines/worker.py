@@ -1,9 +1,9 @@
 """EngineWorker: one worker of a foreign engine: a slot for one task at a time in the engine.
 
-It differs from a worker of the engine `inline` in its runner, which sends the tasks to the engine host. While a task
-waits for its children, which its client reports to the scheduler, another one runs in its slot. For an engine that
-cannot report such waits reliably, a task that is deeper than all running ones starts at once: one of them may wait for
-it. All other tasks stay in the worker's queue, because an engine knows no priorities.
+It differs from a worker of the engine `inline` in its runner, which sends the tasks to the engine host. The client of a
+task reports to the scheduler that the task waits for its children, and another task then runs in the slot. Some engines
+cannot report such waits reliably. For these, a task that is deeper than all running tasks starts at once, because a
+running task may wait for it. All other tasks stay in the worker's queue, because an engine knows no priorities.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class EngineRunner:
         self._host.send(SubmitRun(self, self._worker, prepared.task, prepared.values))
 
     def cancel(self) -> None:
-        """Drop the result of the task, and stop the task if the engine can do that."""
+        """Drop the result of the task, and stop the task if the engine can stop tasks."""
         if self._task is not None:
             self._host.send(DropRun((self._task.task_id, self._task.attempt)))
 
@@ -49,11 +49,11 @@ class EngineRunner:
 
 
 class EngineWorker(InlineWorker):
-    """One worker of a node with a foreign engine.
+    """Queues the tasks of one worker, and passes them to a foreign engine one at a time.
 
     Args:
         host: the proxy of the engine's host.
-        is_deeper_first: whether a deeper task starts at once.
+        is_deeper_first: whether a task that is deeper than all running tasks starts at once.
     """
 
     def __init__(self, link: ActorRef, objects: ActorRef, host: ActorRef, is_deeper_first: bool) -> None:
@@ -63,7 +63,9 @@ class EngineWorker(InlineWorker):
 
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Block the runs whose client only waits, and unblock the runs to whose client an item is under way."""
+        """Block the runs whose client only waits, and unblock a run when an item is on its way to the client of that
+        run.
+        """
         for news in batch:
             for runner, run in list(self._runs.items()):
                 if run.task.attempt != news.processor:
@@ -77,7 +79,7 @@ class EngineWorker(InlineWorker):
         return super()._has_free_slot() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all running ones of its account: one of these may wait for it."""
+        """Return whether the next task is deeper than all running tasks of its account, one of which may wait for it."""
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False

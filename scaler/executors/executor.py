@@ -78,10 +78,10 @@ FUTURES = "futures"
 """The engine that is used if the text of the setting names a factory, as `module:factory`, and no engine."""
 
 LOCAL_ENGINES = (PROCESSES, "inline")
-"""The engines whose tasks run in the agent's process or in forks of it, and so have its hashes of texts."""
+"""The engines whose tasks run in the agent's process or in forks of this process, and so have its hashes of texts."""
 
 LINK, OBJECTS = "link", "objects"
-"""The names of the agent's own actors among the peers of an executor's children."""
+"""The names of the link and of the object cache among the peers of an executor's children."""
 
 
 class ExecutorFeature(Enum):
@@ -98,11 +98,13 @@ class ExecutorFeature(Enum):
     MEMORY = "memory"
     """unused memory is returned to the system"""
     WAITS = "waits"
-    """a task that waits by `task_context` reports it; without this feature only its client does (`ProcessorNews`)"""
+    """a task that waits by `task_context` reports the wait; without this feature, only the client of the task does
+    (`ProcessorNews`)
+    """
     WATCH = "watch"
     """a worker reports which runs it executes, and in which processes (`ReportRuns`)"""
     ELASTIC = "elastic"
-    """`capacity` changes, and the number of workers that take tasks with it (`CapacityChanged`)"""
+    """`capacity` changes, and with it the number of workers that take tasks (`CapacityChanged`)"""
     PROCESSES = "worker processes"
     """tasks run in processes of this node, which the executor starts, prepares and limits according to the settings"""
     ROOM = "room for results"
@@ -110,7 +112,7 @@ class ExecutorFeature(Enum):
     FRESH = "fresh processes"
     """a worker replaces its processes by new ones on request (`RestartProcesses`)"""
     ROWS = "tasks of many rows"
-    """a worker takes ranges, reports when it splits one (`SplitRows`), and splits all on request (`SplitAll`)"""
+    """a worker takes ranges, reports the split of a range (`SplitRows`), and splits all ranges on request (`SplitAll`)"""
 
 
 _NEEDS = {
@@ -122,7 +124,7 @@ _NEEDS = {
     "max_waiting_per_worker": ExecutorFeature.PROCESSES,
     "processor_memory_bytes": ExecutorFeature.PROCESSES,
 }
-"""The settings that need a feature of the executor."""
+"""The feature of the executor that each of these settings needs."""
 
 
 @dataclass(frozen=True)
@@ -130,29 +132,29 @@ class Node:
     """The node for which an executor runs tasks."""
 
     shell: Shell
-    """the agent's loop: an executor may watch descriptors with it"""
+    """the agent's loop, which can watch descriptors for an executor"""
     config: ClusterConfig
     names: tuple[str, ...]
     """the names of the workers"""
     agent_token: bytes
     """the token with which clients inside the tasks prove to the scheduler which agent runs them"""
     is_elastic: bool = False
-    """whether the number of workers that take tasks, the first ones, follows the capacity of the executor"""
+    """whether the number of workers that take tasks follows the capacity of the executor; these are the first workers"""
 
 
 class Executor(Protocol):
-    """The executor of one node, which runs its tasks."""
+    """Runs the tasks of one node."""
 
     @property
     def parts(self) -> frozenset[ExecutorFeature]:
-        """The optional features that it supports."""
+        """The optional features that the executor supports."""
 
     @property
     def capacity(self) -> int | None:
-        """How many tasks it can run at once; None if unknown.
+        """How many tasks the executor can run at once; None if unknown.
 
-        A node whose settings name no number of workers has this many, or one for each core if it is None. With
-        `ExecutorFeature.ELASTIC`, the number changes later.
+        If the settings of a node name no number of workers, the node has this number of workers. If the number is None,
+        the node has one worker for each core. With `ExecutorFeature.ELASTIC`, the number changes later.
         """
 
     @property
@@ -160,9 +162,11 @@ class Executor(Protocol):
         """The resources of the node that tasks may request, with the amount of each: `{"gpu": 2}`. Read once."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the specifications of its actors, including one for each worker, named `worker_child(index)`.
+        """Return the specifications of the executor's actors, including one for each worker, named
+        `worker_child(index)`.
 
-        They find the agent's actors among their peers, as `LINK` and `OBJECTS`. If one of them fails, the agent ends.
+        These actors find the agent's actors among their peers, as `LINK` and `OBJECTS`. If an actor fails, the agent
+        ends.
         """
 
 
@@ -174,12 +178,13 @@ def worker_child(index: int) -> str:
 def load_executor(config: ClusterConfig) -> Executor:
     """Return the executor that runs the tasks of a node.
 
-    Its name is an entry point in the group `scaler.engines`, which is called with the whole text of the setting
-    `engine`: `NAME` or `NAME://REST`.
+    The name of the engine is an entry point in the group `scaler.engines`, which is called with the whole text of the
+    setting `engine`: `NAME` or `NAME://REST`.
 
     Raises:
-        ConfigError: if no engine has this name (the text lists the installed ones), if it cannot be loaded, or if it
-            cannot do what the settings ask for.
+        ConfigError: if no engine has this name (the text lists the installed engines), if the engine cannot be loaded,
+            or
+            if the engine cannot do what the settings ask for.
     """
     engine = config.engine
     name = engine.partition("://")[0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @message
 class ExecutorProcessGone:
-    """Executor to link: a process has ended in which clients may have been, with its number."""
+    """Executor to link: the process with this number, in which clients may have been, has ended."""
 
     number: int
 
@@ -38,14 +38,14 @@ class CapacityChanged:
 
 @message
 class RunsNotHere:
-    """Executor to link: a request to cancel or recall these runs has found none of them."""
+    """Executor to link: a request to cancel or recall named these runs, and the worker has none of them."""
 
     runs: Sequence[RunCancel | RecallRequest]
 
 
 @dataclass
 class ProcessNow:
-    """A process of a worker, or a thread, and what it executes."""
+    """A process of a worker, or a thread, and the task that it executes."""
 
     worker: int
     pid: int
@@ -53,19 +53,21 @@ class ProcessNow:
     task: RunTask | None
     ran_seconds: float
     is_waiting: bool
-    """whether its task is blocked, and has given up its slot"""
+    """whether the task is blocked, and has given up its slot"""
 
 
 @dataclass
 class WorkersView:
-    """The running tasks of a node's workers. The agent creates it for one request, and the workers add to it."""
+    """The running tasks of a node's workers. The agent creates a view for each request, and the workers add their
+    tasks.
+    """
 
     processes: list[ProcessNow] = field(default_factory=list)
 
 
 @message
 class ReportRuns:
-    """Link to workers, in the urgent lane: add your runs and their processes to the view."""
+    """Link to workers, in the urgent lane: each worker adds its runs and their processes to the view."""
 
     view: WorkersView
 
@@ -79,12 +81,14 @@ class SplitRows:
 
 @message
 class SplitAll:
-    """Link to workers: make each row that you have a run of its own."""
+    """Link to workers: each worker makes each row of its ranges a run of its own."""
 
 
 @message
 class RestartProcesses:
-    """Link to workers: replace your processes by new ones, each after the tasks that it has."""
+    """Link to workers: each worker replaces its processes by new ones. An old process first finishes the tasks that it
+    has.
+    """
 
 
 # With the object cache.
@@ -102,7 +106,7 @@ class NeedObject:
     object_id: ObjectId
     worker: ActorRef
     is_function: bool = False
-    """whether a task calls it, so its content must match its id"""
+    """whether a task calls the object, so that its content must match its id"""
 
 
 @message
@@ -121,11 +125,11 @@ class ObjectFound:
 
 @message
 class ObjectUnavailable:
-    """The scheduler does not have the object either, or the node has no memory for it."""
+    """Object cache to workers: the node cannot get an object, or has no memory for the object."""
 
     object_id: ObjectId
     reason: str = ""
-    """why the node cannot get it; empty: it was deleted, or never stored"""
+    """why the node cannot get the object; empty: the object was deleted, or never stored"""
 
     def sentence(self) -> str:
         """Return the error text of a task that needs the object."""
@@ -142,4 +146,4 @@ class ForgetObjects:
 
 @message
 class CollectionDue:
-    """An interval has ended: objects that were not used in it can be dropped."""
+    """To workers: an interval has ended. Objects that were not used in this interval can be dropped."""

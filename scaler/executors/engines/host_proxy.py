@@ -104,7 +104,7 @@ class EngineHost(Actor):
         self._channel: Channel | None = None
         self._is_ready = False
         self._has_worked = False
-        """whether a host was ever ready: if so, a failure of the engine does not end the agent, and waiting runs stay"""
+        """whether a host was ever ready: if so, an engine that fails does not end the agent, and waiting runs stay"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {

@@ -79,7 +79,9 @@ class EngineWorker(InlineWorker):
         return super()._has_free_slot() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all running tasks of its account, one of which may wait for it."""
+        """Return whether the next task is deeper than all running tasks of its account. A running task may wait for
+        it.
+        """
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False

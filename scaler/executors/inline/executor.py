@@ -2,7 +2,7 @@
 
     InlineWorker 0 .. n-1, each with a thread for its running task, and one for each of its blocked tasks
 
-Of the optional features it has `WAITS` and `WATCH`: only the function of a task can end its thread.
+It has the optional features `WAITS` and `WATCH` only, because a thread ends only when the function of its task ends.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.preparation import finder
 
 AGENT_PROCESS = 1
-"""The number of the process in which all tasks of the node run: it never ends before its agent."""
+"""The processor number of the agent's process, in which all tasks of the node run. This process never ends before its
+agent.
+"""
 
 
 class LocalThreads:
-    """The executor that runs each task in a thread of this process."""
+    """Runs each task of a node in a thread of this process."""
 
     parts = frozenset({ExecutorFeature.WAITS, ExecutorFeature.WATCH})
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, engine: str = "inline") -> None:
-        """Ignore the text of the option."""
+        """Ignore `engine`, because this engine has no options."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the workers."""
+        """Return the specifications of the workers."""
         task_context.key_file, task_context.trust_users = node.config.key_file or "", node.config.trust_users
         if not node.config.endpoint.is_in_process:  # the process is the user's program
             own_only_created_blocks()

@@ -4,10 +4,10 @@
     thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
-Clients ask it, in any thread. A thread that a task has started itself looks like one of the user. When such a thread
-waits with the client of a task, its task is unknown, so all tasks of the process that use the same scheduler give up
-their slots. One task too many at once is better than a task that waits for its own slot forever. A thread that runs no
-task never gets the context of one.
+Clients in any thread use this context. A thread that a task has started itself looks like a thread of the user. When
+such a thread waits with the client of a task, its task is unknown. So all tasks of the process that use the same
+scheduler give up their slots. One running task too many is better than a task that waits for its own slot forever. A
+thread that runs no task never gets the context of a task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _of_thread(name: str) -> Any:
 
 
 class ContextByThread(TaskContext):
-    """The context of the calling thread.
+    """The task context of a process, which differs by the calling thread.
 
     Args:
         others: the context of all threads that run no task.
@@ -73,8 +73,10 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """The number of the task of this thread. In a thread without a task it is 1 while any thread runs a task, which
-        may have started this thread, and otherwise 0.
+        """The number of the task of this thread.
+
+        In a thread without a task the number is 1 while any thread runs a task, which may have started this thread, and
+        otherwise 0.
         """
         return self._current().task or int(any(context.task for context in list(self._inline)))
 
@@ -99,8 +101,8 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts of the tasks that may have started the calling thread; None unless such a thread waits
-        with a client of a task.
+        """Return the contexts of the tasks that may have started the calling thread. Return None if the thread runs a
+        task itself, or does not wait with a client of a task.
         """
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
@@ -110,7 +112,7 @@ class ContextByThread(TaskContext):
 
 @contextmanager
 def _expecting(contexts: list[ProcessorTaskContext]) -> Iterator[None]:
-    """Record a wait that may belong to any of these contexts."""
+    """Record a wait that may belong to any of these contexts, while the block runs."""
     ends = [context.expect() for context in contexts]
     try:
         yield
@@ -123,7 +125,7 @@ _entering = threading.Lock()
 
 
 def by_thread() -> ContextByThread:
-    """Return the context of this process. The first call installs it for all clients."""
+    """Return the `ContextByThread` of this process. The first call installs it for all clients."""
     with _entering:
         current = task_context.current
         if not isinstance(current, ContextByThread):

@@ -1,7 +1,7 @@
 """TaskThread: runs tasks, one at a time, in a thread of the agent's process.
 
-Its worker sends it tasks and permissions. It reports to its worker how each task ended, and when one is blocked. An
-exception of a task becomes that task's result. A task resumes from a wait only with permission.
+It receives tasks and permissions from its worker. It reports to the worker when a task ends or is blocked. An exception
+of a task becomes the result of this task. A task resumes from a wait only with permission.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scaler.wire.messages.worker import RunResult, RunTask
 JOIN_SECONDS = 1.0
 
 _EVERYTHING = 0
-"""The permission for all tasks that may still ask, because their worker has ended."""
+"""The permission for all tasks that may still request permission, because their worker has ended."""
 
 
 # The reports of the threads to their worker. Each names the thread and the number of its task, so that a late report of
@@ -37,7 +37,7 @@ _EVERYTHING = 0
 
 @message
 class TaskEnded:
-    """The task has ended, in whatever way."""
+    """Thread to worker: the task has finished, failed, or was cancelled."""
 
     thread: Runner
     result: RunResult
@@ -45,7 +45,7 @@ class TaskEnded:
 
 @message
 class ThreadBlocked:
-    """The task waits for other tasks."""
+    """Thread to worker: the task waits for other tasks."""
 
     thread: Runner
     number: int
@@ -53,7 +53,7 @@ class ThreadBlocked:
 
 @message
 class ThreadResumable:
-    """The tasks that a task waited for have ended. The task waits for permission to resume."""
+    """Thread to worker: the tasks that a task waited for have ended. The task waits for permission to resume."""
 
     thread: Runner
     number: int
@@ -61,7 +61,7 @@ class ThreadResumable:
 
 @message
 class ThreadUnblocked:
-    """The task has resumed without asking for permission."""
+    """Thread to worker: the task has resumed without a request for permission."""
 
     thread: Runner
     number: int
@@ -69,14 +69,14 @@ class ThreadUnblocked:
 
 @message
 class ThreadProgress:
-    """The task has reported its progress; `take_report` returns it."""
+    """Thread to worker: the task has reported its progress, which `take_report` returns."""
 
     thread: TaskThread
     number: int
 
 
 class Runner(Protocol):
-    """An object that runs the tasks of a worker, one at a time: a thread, or a slot of an engine."""
+    """Runs the tasks of a worker, one at a time, in a thread or in a slot of an engine."""
 
     def hand(self, prepared: PreparedTask) -> None:
         """Run a task, after the previous one has ended."""
@@ -85,10 +85,10 @@ class Runner(Protocol):
         """Drop the result of the task."""
 
     def permit(self, number: int) -> None:
-        """Let the task with this number resume, which has requested permission."""
+        """Let the task with this number, which has requested permission, resume."""
 
     def end(self) -> None:
-        """End the runner after its task."""
+        """End the runner when its task has ended."""
 
     def join(self) -> None:
         """Wait for the end of a runner that runs no task."""
@@ -110,12 +110,12 @@ _NEWS: dict[type, Callable[[TaskThread, int], object]] = {
 
 
 class TaskThread:
-    """One thread.
+    """Runs the tasks of a worker in one thread.
 
     Args:
-        name: the name of its worker.
-        worker: receives the reports of its tasks.
-        contexts: holds the context of this thread for clients.
+        name: the name of the worker.
+        worker: receives the reports of the tasks.
+        contexts: stores the context of this thread for clients.
     """
 
     def __init__(
@@ -142,20 +142,22 @@ class TaskThread:
         self._prepared.put(prepared)
 
     def cancel(self) -> None:
-        """Cancel what the task has submitted, and drop its result. Nothing stops the task itself."""
+        """Cancel the tasks that the task has submitted. The task itself continues, and the worker drops its result."""
         self.context.cancel_children()
 
     def permit(self, number: int) -> None:
-        """Let the task with this number resume, which has requested permission."""
+        """Let the task with this number, which has requested permission, resume."""
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:
-        """Return the last progress report and its time, in microseconds since 1970; None if it was taken already."""
+        """Return the time of the last progress report, in microseconds since 1970, and its text; None if it was taken
+        already.
+        """
         self._is_report_known = False  # before the next line: a later report is announced again
         return self._reports.pop() if self._reports else None
 
     def end(self) -> None:
-        """End the thread, after the task that it runs."""
+        """End the thread when its task has ended."""
         self._permissions.put(_EVERYTHING)
         self._prepared.put(None)
 

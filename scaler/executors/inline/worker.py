@@ -1,15 +1,15 @@
 """InlineWorker: one worker of the engine `inline`: its tasks, and the threads that run them.
 
-The link writes to it (tasks, cancels, recalls), the object cache (objects), and its threads (ends, waits). It sends
-results to the link.
+It receives tasks, cancels and recalls from the link, objects from the object cache, and ends and waits of tasks from
+its threads. It sends results to the link.
 
     link --RunTask--> queue --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
                                  |                |               |
                                  +----------------+-- cancelled --+--> ABANDONED
 
-One task at a time has the slot: RUNS. While it waits for other tasks, another thread runs another task. No thread can
-be stopped: a cancelled task is answered at once and abandoned, and its thread finishes it without the slot. The worker
-answers each task once, and never waits for a thread that runs a task.
+One task at a time has the slot: RUNS. While this task waits for other tasks, another thread runs another task. No
+thread can be stopped. So a cancelled task is answered at once and abandoned, and its thread finishes the task without
+the slot. The worker answers each task once, and never waits for a thread that runs a task.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ logger = logging.getLogger(__name__)
 _CANCELED = End(TaskStatus.CANCELED)
 
 REPORT_SECONDS = 0.25
-"""The least time between two sent progress reports of a task; only the latest is sent."""
+"""The shortest time between two progress reports of a task. Only the latest report is sent."""
 IDLE_MOST = 2
-"""The most idle threads that are kept for the next tasks."""
+"""The largest number of idle threads that are kept for the next tasks."""
 
 
 @cache
@@ -93,7 +93,7 @@ class _ThreadRun:
 
 @message
 class ThreadLimitDue:
-    """A task in this thread may have run for longer than its options allow."""
+    """Worker to itself, by timer: end the task in this thread, if it still runs, because its time limit is over."""
 
     thread: Runner
     number: int
@@ -102,14 +102,14 @@ class ThreadLimitDue:
 
 @message
 class ProgressReportDue:
-    """Time to send the progress report of the task in this thread."""
+    """Worker to itself, by timer: send the progress report of the task in this thread."""
 
     thread: TaskThread
     number: int
 
 
 class InlineWorker(Actor):
-    """One worker of a node.
+    """Queues the tasks of one worker, and runs them one at a time.
 
     Args:
         new_thread: starts a thread for the tasks of a worker.
@@ -180,7 +180,7 @@ class InlineWorker(Actor):
 
     @handles(ReportRuns)
     def _report_runs(self, request: ReportRuns) -> None:
-        """Add the runs to the view. Their processes are the agent's, or unknown."""
+        """Add the runs of this worker to the view, without process ids: the process is the agent's, or unknown."""
         now = self.now()
         for run in self._runs.values():
             if run.state is not _State.ABANDONED:
@@ -220,9 +220,11 @@ class InlineWorker(Actor):
         self._stock.used.clear()
 
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Remove objects for tasks that start from now on; tasks that have started keep them. Return the removed ids.
+        """Remove objects for tasks that start from now on; tasks that have started keep these objects. Return the
+        removed ids.
 
-        Threads read from `_values` meanwhile, so it only ever changes by a new object.
+        Threads read `_values` at the same time, so the attribute is replaced by a new object and never changed in
+        place.
         """
         dropped = self._stock.forget(object_ids)
         if dropped:
@@ -267,7 +269,7 @@ class InlineWorker(Actor):
 
     @handles(ThreadProgress)
     def _task_reports(self, reports: ThreadProgress) -> None:
-        """Schedule the sending of a report; later reports until then replace it."""
+        """Schedule the sending of a progress report. Later reports of the task replace this report until it is sent."""
         self.schedule(REPORT_SECONDS, ProgressReportDue(reports.thread, reports.number))
 
     @handles(ProgressReportDue)
@@ -278,14 +280,14 @@ class InlineWorker(Actor):
             self._answers.lines([(line, run.task)])
 
     def _run_if(self, news: ThreadBlocked | ThreadResumable | ThreadUnblocked | ProgressReportDue) -> _ThreadRun | None:
-        """Return the run that a message is about, if it has not ended."""
+        """Return the run that a message is about, or None if that run has ended."""
         run = self._runs.get(news.thread)
         return run if run is not None and run.number == news.number else None
 
     # Turns
 
     def _run_next(self) -> None:
-        """Give the slot to the next tasks: first those that ask to resume, by priority, then those in the queue."""
+        """Give the slot to the next tasks: first to tasks that ask to resume, by priority, then to tasks in the queue."""
         while self._has_free_slot():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:
@@ -322,7 +324,7 @@ class InlineWorker(Actor):
     # The end
 
     def on_stop(self) -> None:
-        """End all threads; one that runs a task ends after it."""
+        """End all threads. A thread that runs a task ends after the task."""
         for thread in (*self._runs, *self._idle):
             thread.end()
         for thread in self._idle:

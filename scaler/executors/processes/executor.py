@@ -16,23 +16,23 @@ from scaler.process.memory import free_bytes
 
 POOL = "pool"
 WAITING_BYTES = 8 * 1024 * 1024
-"""The least memory of a process with a blocked task."""
+"""The assumed memory of a process with a blocked task, from which the default limit of blocked tasks is computed."""
 WAITING_LEAST = 100
-"""The least limit of blocked tasks of a worker, however little memory the machine has."""
+"""The smallest default limit of blocked tasks of a worker, however little memory the machine has."""
 
 
 class LocalProcesses:
-    """The executor that runs each task in a process of its worker."""
+    """Runs each task of a node in a process of its worker."""
 
     parts = frozenset(ExecutorFeature) - {ExecutorFeature.ELASTIC}
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, engine: str = "processes") -> None:
-        """Ignore the text of the option."""
+        """Ignore `engine`, because this engine has no options."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the slots, and the pool with their processors."""
+        """Return the specifications of the slots, and of the pool with their processors."""
         names, config = node.names, node.config
         enough_memory = free_bytes() // 2 // WAITING_BYTES // len(names)
         waiting_most = config.max_waiting_per_worker or max(WAITING_LEAST, enough_memory)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @message
 class AddProcessor:
-    """Slot to pool: start one more processor."""
+    """Slot to pool: start an extra processor for this slot."""
 
     slot: int
 
@@ -53,24 +53,26 @@ class InitializerFailed:
 
 @message
 class PrepareAnother:
-    """Pool to processor proxy: fail, so that another process is started in place of yours."""
+    """Pool to processor proxy: fail, so that another process is started in place of this one."""
 
     number: int
 
 
 @message
 class ProcessorComing:
-    """A processor is being started."""
+    """Processor proxy to slot: a processor is being started."""
 
     number: int
     is_extra: bool
     pool: int = 0
-    """the number of its pool: a new pool does not know the requests to the previous one"""
+    """the number of the pool that starts the processor; a new pool does not know the requests to the previous pool"""
 
 
 @message
 class ProcessorNotComing:
-    """A processor has ended before it was ready. After a failure, the pool starts it again after a while."""
+    """Processor proxy to slot: a processor has ended before it was ready. After a failure, the pool retries the start
+    after a pause.
+    """
 
     number: int
     is_extra: bool
@@ -79,34 +81,36 @@ class ProcessorNotComing:
 
 @message
 class ProcessorUp:
-    """A new processor is ready for work."""
+    """Processor proxy to slot: a new processor is ready for work."""
 
     number: int
     proxy: ActorRef
     progress: ProgressPage
     is_extra: bool
-    """whether a slot has requested it: when it ends, it is not replaced"""
+    """whether a slot has requested the processor, which is then not replaced when it ends"""
     pid: int = 0
 
 
 @message
 class ProcessorDown:
-    """A processor has died. Everything that it had sent was passed on before."""
+    """Processor proxy to slot: a processor has died. All messages of the processor were passed on before."""
 
     number: int
     executing: int
-    """the number of the task that it was executing, counted from 1 for each processor; 0: no task"""
+    """the number of the task that the processor was executing, counted from 1 for each processor; 0: no task"""
     reason: str
-    """how it ended: a part of a sentence"""
+    """how the processor ended, as a part of a sentence"""
     status: TaskStatus = TaskStatus.PROCESSOR_DIED
-    """the outcome of that task"""
+    """the outcome of the task that was executing"""
     is_to_blame: bool = True
-    """whether that task may have ended the processor; if not, it runs again unless its options forbid that"""
+    """whether the executing task may have ended the processor; if not, the task runs again unless its options forbid
+    that
+    """
 
 
 @message
 class ProcessorKept:
-    """A dismissed processor stays, because a client in it has open tasks."""
+    """Processor proxy to slot: a dismissed processor stays, because a client in its process has open tasks."""
 
     number: int
 
@@ -119,22 +123,22 @@ class TasksFinished:
 
 @message
 class ProcessorBlocked:
-    """A task waits for other tasks."""
+    """Processor proxy to slot: a task waits for other tasks."""
 
     number: int
     task: int
     """the number of the task, counted from 1 for each processor"""
     is_stuck: bool
-    """whether it resumes only with permission"""
+    """whether the task resumes only with permission"""
     wait: int = 0
-    """the number of the wait, if the process may be stopped meanwhile; 0: it may not"""
+    """the number of the wait, if the process may be stopped during the wait; 0: the process may not be stopped"""
     timeout_seconds: float = inf
     """the longest duration of the wait"""
 
 
 @message
 class TasksPrinted:
-    """Lines that tasks have printed."""
+    """Processor proxy to slot: lines that tasks have printed."""
 
     number: int
     lines: Batch[TaskOutput]
@@ -142,7 +146,7 @@ class TasksPrinted:
 
 @message
 class ProcessorResumable:
-    """The tasks that a blocked task waited for have ended, so it can resume."""
+    """Processor proxy to slot: the tasks that a blocked task waited for have ended, so the blocked task can resume."""
 
     number: int
     task: int
@@ -150,7 +154,7 @@ class ProcessorResumable:
 
 @message
 class ProcessorUnblocked:
-    """The blocked task has resumed without asking: none of its threads waits any longer."""
+    """Processor proxy to slot: the blocked task has resumed without a request, since none of its threads waits now."""
 
     number: int
     task: int
@@ -173,7 +177,7 @@ class DismissProcessor:
 
 @message
 class SendTasks:
-    """Send tasks to a processor. The slot also sends this to itself after it has sent a single task."""
+    """Send tasks to a processor. After it has sent a single task, the slot sends this message to itself too."""
 
     number: int
     tasks: Sequence[RunTask]
@@ -200,14 +204,14 @@ class CleanProcessor:
 
 @message
 class InterruptProcessor:
-    """Let the processor look at its progress page for a task to interrupt."""
+    """Interrupt the processor, so that it reads in its progress page which task must be interrupted."""
 
     number: int
 
 
 @message
 class SuspendProcessor:
-    """Stop the whole process, or continue it."""
+    """Stop the whole process of a processor, or continue this process."""
 
     number: int
     is_suspended: bool
@@ -221,7 +225,9 @@ class KillProcessor:
 
 @message
 class StartProcess:
-    """Start a processor process. The receiver passes its channel and progress page on, and closes them."""
+    """Start the process of a processor. The receiver passes on the descriptors of channel and progress page, and closes
+    them.
+    """
 
     number: int
     worker: str
@@ -256,8 +262,8 @@ class ProcessNotStarted:
 class ProcessEnded:
     number: int
     exit_code: int
-    """negative: the number of the signal that ended it"""
+    """the exit code of the process; a negative number is that of the signal that ended the process"""
     peak_bytes: int
-    """the most memory that it ever had"""
+    """the largest amount of memory that the process ever had"""
     is_memory_short: bool
     """whether the kernel has killed a process for lack of memory since the previous processor ended"""

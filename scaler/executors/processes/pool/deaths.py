@@ -16,7 +16,7 @@ _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal
 
 
 def how_it_ended(exit_code: int) -> str:
-    """Return the exit code, or the signal by its name, as a part of a sentence."""
+    """Return how a process ended, as a part of a sentence: the exit code, or the name of the signal."""
     if exit_code >= 0:
         return f"exit code {exit_code}"
     try:
@@ -29,8 +29,8 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
     """Return how a processor ended, and why if known, as a part of a sentence.
 
     Args:
-        killed_because: why the agent killed it; empty if it did not.
-        peak_bytes: the most memory that it had.
+        killed_because: why the agent killed the processor; empty if the agent did not kill it.
+        peak_bytes: the largest amount of memory that the processor had.
         is_memory_short: whether the kernel has just killed a process for lack of memory.
     """
     how = how_it_ended(exit_code)
@@ -51,7 +51,8 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
 def was_out_of_memory(exit_code: int, killed_because: str, is_memory_short: bool) -> bool:
     """Return whether the kernel has killed a processor for lack of memory. The arguments are those of `why_it_ended`.
 
-    The kernel counts its kills: a SIGKILL that the agent did not send is one of them if the count has risen.
+    The kernel counts the processes that it kills. If the count has risen, a SIGKILL that the agent did not send came
+    from the kernel.
     """
     return is_memory_short and exit_code == -signal.SIGKILL and not killed_because
 
@@ -60,7 +61,7 @@ _PF_EXITING = 4
 
 
 def is_exiting(pid: int) -> bool:
-    """Return whether a process is ending or has ended; its descriptors are closed before it is a zombie."""
+    """Return whether a process is ending or has ended. An ending process closes its descriptors before it is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="surrogateescape")
     except OSError:
@@ -70,10 +71,10 @@ def is_exiting(pid: int) -> bool:
 
 
 class OutOfMemoryKills:
-    """The number of processes of this control group that the kernel has killed for lack of memory.
+    """Counts the processes of this control group that the kernel has killed for lack of memory.
 
     Args:
-        root: the folder of `proc` and `sys`.
+        root: the folder that contains `proc` and `sys`.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -81,7 +82,7 @@ class OutOfMemoryKills:
         self._seen = self._count()
 
     def has_risen(self) -> bool:
-        """Return whether the number has risen since the last call."""
+        """Return whether the count of killed processes has risen since the last call."""
         seen, self._seen = self._seen, self._count()
         return self._seen > seen
 

@@ -1,11 +1,12 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
-Processor proxies write to it (`StartProcess`, `SignalProcess`), and it reports to each the fate of its process. The
-requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, so are all
-processors. The proxy then ends what their tasks have started, and fails; its supervisor starts all of them again. If a
-node's first fork server cannot preload a module, or ends during its import, the agent ends at once.
+It receives `StartProcess` and `SignalProcess` from processor proxies, and reports to each proxy the fate of its
+process. The requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all
+processors are lost too. The proxy then ends the processes that tasks have started, and fails; its supervisor starts the
+fork server and all processors again. If a node's first fork server cannot preload a module, or ends during its import,
+the agent ends at once.
 
-It never forks, and never blocks on a processor or on a stopped fork server.
+The proxy never forks, and never blocks on a processor or on a stopped fork server.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ GOODBYE_SECONDS = 5.0
 
 
 class ForkServerDiedError(RuntimeError):
-    """The fork server has ended, and all processors with it."""
+    """The fork server has ended, and with it all processors."""
 
 
 @message
 class _ForkServerLost:
-    """The fork server has closed its connection."""
+    """Proxy to itself: the fork server has closed its connection."""
 
 
 class _Requests:
-    """The pending requests to the fork server, with their descriptors. A stopped fork server reads nothing."""
+    """The pending requests to the fork server, with their descriptors. They wait while the fork server is stopped."""
 
     def __init__(self, shell: Shell, connection: socket.socket) -> None:
         self._shell = shell
@@ -72,7 +73,7 @@ class _Requests:
         self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
 
     def put(self, request: bytes, *descriptors: int) -> None:
-        """Write a request now or later, and then close the descriptors."""
+        """Write a request as soon as possible, and then close these descriptors."""
         self._waiting.append((request, descriptors))
         if len(self._waiting) == 1 and not self._write():
             self._shell.watch_writable(self._socket.fileno(), self._write_more)
@@ -82,7 +83,7 @@ class _Requests:
             self._shell.unwatch_writable(self._socket.fileno())
 
     def _write(self) -> bool:
-        """Write as many requests as fit. Return whether those were all."""
+        """Write the requests that the socket takes now. Return whether no request is left."""
         try:
             while self._waiting:
                 request, descriptors = self._waiting[0]
@@ -98,7 +99,7 @@ class _Requests:
         return True
 
     def close(self) -> None:
-        """Drop the pending requests."""
+        """Drop the pending requests, and close their descriptors."""
         while self._waiting:
             self._drop_first()
 
@@ -108,11 +109,11 @@ class _Requests:
 
 
 class ForkServerProxy(Actor):
-    """Owns the fork server.
+    """Starts the fork server, and passes requests and reports between it and the processor proxies.
 
     Args:
         config: the settings of the node, with the names of its workers.
-        agent_token: what the clients inside the processors show the scheduler.
+        agent_token: the token with which clients inside the processors prove to the scheduler which agent runs them.
         has_worked: whether this node had a working processor.
     """
 
@@ -126,7 +127,7 @@ class ForkServerProxy(Actor):
         self._reports = b""
         self._modules = config.preload
         self._preloading = ""
-        """the module that the fork server imports now; empty before the first and after the last one"""
+        """the module that the fork server imports now; empty if it imports no module"""
         self._kills = OutOfMemoryKills()
         limits = thread_limits(os.environ, len(config.worker_names))
         self._socket, self._process = _started(config.to_json(), limits)
@@ -195,7 +196,7 @@ class ForkServerProxy(Actor):
         )
 
     def on_stop(self) -> None:
-        """Let the processors end by themselves for a moment, then end all that are left, and the fork server."""
+        """Let the fork server and the processors end by themselves for `GOODBYE_SECONDS`, then kill all that are left."""
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
         with contextlib.suppress(OSError):  # it has ended, or reads nothing: then it and the processors are killed
@@ -224,10 +225,11 @@ def _started(
 
 
 def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:
-    """Return the variables to add to the environment of worker processes.
+    """Return the variables to add to the environment of worker processes, which limit the threads of mathematical
+    libraries.
 
-    Mathematical libraries start a thread for each core in each process. With a worker for each core, that makes them
-    several times slower. Variables that the user has set stay unchanged.
+    These libraries start a thread for each core in each process. With a worker for each core, that makes them several
+    times slower. Variables that the user has set stay unchanged.
     """
     if THREADS_OF_ALL in environment:
         return {}

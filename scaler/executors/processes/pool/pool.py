@@ -9,11 +9,11 @@
 A processor that dies after it was ready ends in good order: its supervisor replaces it at once, and counts no failure.
 A processor that never gets ready is a failure, and so is the loss of the fork server: the pool retries with back-off.
 Before the first processor of a node is ready, too many failures end the agent, since its installation must be broken.
-The agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker. Later the
-pool retries without limit.
+The agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker. Later the pool
+retries without limit.
 
-Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`). It
-answers (`PrepareAnother`) unless it ends the agent.
+The pool receives `AddProcessor` from slots, and `InstallationWorks` and `InitializerFailed` from processor proxies. It
+answers a proxy with `PrepareAnother` unless it ends the agent.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ logger = logging.getLogger(__name__)
 
 AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
-"""No limit of restarts; the number of failures within the time determines the pause before the next one."""
+"""A budget without a limit of restarts. The number of failures in `within_seconds` determines the pause before the next
+restart.
+"""
 
 
 class ProcessorPool(Supervisor):
-    """The supervisor of all processes of the node.
+    """Supervises the fork server and all processors of the node.
 
     Args:
-        names: the names of the workers; each has a permanent processor.
+        names: the names of the workers; each worker has a permanent processor.
         slots: the slots of the workers.
-        agent_token: what the clients inside the processors show the scheduler.
+        agent_token: the token with which clients inside the processors prove to the scheduler which agent runs them.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class ProcessorPool(Supervisor):
         self._is_known_to_work = False
         self._shell = shell
         self._unprepared: dict[str, InitializerFailed] = {}
-        """the workers for which the initializer has failed, until it has succeeded for another worker"""
+        """the workers for which the initializer has failed; emptied when the initializer succeeds for another worker"""
         self._n_workers = len(names)
         named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
 
@@ -99,7 +101,9 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker. If it works for one, try another process."""
+        """End the agent if the initializer has failed for each worker. If it succeeds for one worker, try another
+        process.
+        """
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return
@@ -113,7 +117,7 @@ class ProcessorPool(Supervisor):
 
 
 class _Processors(Supervisor):
-    """One processor for each worker, and the extra ones that slots have requested."""
+    """Supervises the permanent processor of each worker, and the extra processors that slots have requested."""
 
     def __init__(
         self, new_processor: Callable[[int, bool], ProcessorProxy], names: tuple[str, ...], budget: RestartBudget
@@ -131,6 +135,6 @@ class _Processors(Supervisor):
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:
-        """Start an extra processor. When it ends in good order, it is not started again."""
+        """Start an extra processor, which is not replaced when it ends in good order."""
         name = f"processor-{add.slot}-extra-{self._next_extra()}"
         self.add(ChildSpec(name, ProcessorProxy, lambda _peers: self._new_processor(add.slot, True), Restart.TRANSIENT))

@@ -1,8 +1,8 @@
 """ProcessorProxy: the agent's end of one processor process and of the channel to it.
 
-Its slot writes to it (`SendTasks`, `SendObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
-`SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It
-reports everything to its slot, and asks the proxy of the fork server to start and signal the process.
+It receives mail from its slot (`SendTasks`, `SendObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
+`SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and messages of the process over the
+channel. It reports everything to the slot, and asks the proxy of the fork server to start and signal the process.
 
     coming --ProcessorReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
@@ -10,7 +10,7 @@ reports everything to its slot, and asks the proxy of the fork server to start a
 If a process dies after it was ready, its proxy ends in good order, because a task that kills its processor is not a
 failure of the node. A process that never becomes ready is a failure.
 
-It never blocks on a processor.
+The proxy never blocks on a processor.
 """
 
 from __future__ import annotations
@@ -82,10 +82,12 @@ from scaler.wire.messages.worker import RunResult
 logger = logging.getLogger(__name__)
 
 CHANNEL_BYTES = 1024 * 1024
-"""The size of the channel's send buffer, within the limit of the system: one portion fits before the process reads."""
+"""The size of the channel's send buffer, unless the system allows less. A portion of tasks fits before the process
+reads.
+"""
 READY_SECONDS = 60.0
-"""A processor that is not ready after this time is killed, which counts as a failure. Preloaded modules and an
-initializer of the user have no limit.
+"""How long a processor may take to become ready. Then it is killed, which counts as a failure. With preloaded modules
+or an initializer of the user there is no limit.
 """
 
 
@@ -95,7 +97,7 @@ class ProcessorNotStartedError(ExplainedError):
 
 @message
 class _ReadyDue:
-    """The process had `READY_SECONDS` to become ready."""
+    """Proxy to itself, by timer: `READY_SECONDS` after the start, fail unless the process is ready."""
 
 
 class _Numbered(Protocol):
@@ -115,7 +117,7 @@ _numbers = count(1)
 
 
 def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
-    """Mark the handler of messages to this processor. Messages to its predecessor at this address are dropped."""
+    """Mark the handler of messages to this processor. Messages to the previous processor at this address are dropped."""
 
     def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
         @handles(one)
@@ -129,7 +131,7 @@ def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P
 
 
 class ProcessorProxy(Actor):
-    """Owns one processor process and the channel to it."""
+    """Passes messages between a slot and one processor process, and reports the end of this process."""
 
     def __init__(
         self,
@@ -156,12 +158,12 @@ class ProcessorProxy(Actor):
         self._is_ready = False
         self._is_end_reported = False
         self._how = ""
-        """how the process ended"""
+        """how the process ended, as a part of a sentence"""
         self._killed_because = ""
         self._died = TaskStatus.PROCESSOR_DIED
         self._results_taken = 0
         self._blamed = 0
-        """the number of the task whose result was lost on the channel"""
+        """the number of the task whose result was lost on the channel; 0: no result was lost"""
         self._is_waiting_to_write = False
         ours, self._their_channel = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, CHANNEL_BYTES)
@@ -371,7 +373,9 @@ class ProcessorProxy(Actor):
         )
 
     def _unprepared(self, exit_code: int) -> str:
-        """Return how the initializer has kept the process from getting ready; empty if it has not."""
+        """Return how the initializer has kept the process from getting ready; empty if the initializer is not the
+        cause.
+        """
         if self._is_ready or not self._has_initializer:
             return ""
         if self._progress.failure:
@@ -382,11 +386,11 @@ class ProcessorProxy(Actor):
         return "" if self._killed_because else how
 
     def _report_end(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
-        """Report the end to the slot, after all that the process has written.
+        """Report the end of the process to the slot, after all that the process has written.
 
         Args:
-            is_failure: whether this proxy fails, so that the pool makes another one.
-            is_to_blame: whether the task that it executed may have ended the process.
+            is_failure: whether this proxy fails, so that the pool starts another process.
+            is_to_blame: whether the executing task may have ended the process.
         """
         if self._is_end_reported:
             return
@@ -401,8 +405,8 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. If the whole agent ends, nothing handles the request to kill it: then the process
-        interrupts its task and ends itself.
+        """Kill the process. When the whole agent ends, no fork server proxy handles the kill request. Then the process
+        interrupts its task and ends by itself.
         """
         self._end(is_failure=False)
 

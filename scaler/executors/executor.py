@@ -112,7 +112,7 @@ class ExecutorFeature(Enum):
     FRESH = "fresh processes"
     """a worker replaces its processes by new ones on request (`RestartProcesses`)"""
     ROWS = "tasks of many rows"
-    """a worker takes ranges, reports the split of a range (`SplitRows`), and splits all ranges on request (`SplitAll`)"""
+    """a worker takes ranges, reports the split of a range (`SplitRows`), and splits all on request (`SplitAll`)"""
 
 
 _NEEDS = {
@@ -139,7 +139,7 @@ class Node:
     agent_token: bytes
     """the token with which clients inside the tasks prove to the scheduler which agent runs them"""
     is_elastic: bool = False
-    """whether the number of workers that take tasks follows the capacity of the executor; these are the first workers"""
+    """whether the number of workers that take tasks, which are the first ones, follows the capacity of the executor"""
 
 
 class Executor(Protocol):

@@ -1,6 +1,6 @@
 """Supply: requests the objects that the tasks of one worker need, functions first, from the object cache.
 
-Used by the workers of all executors. A `Stock` holds the objects of one process, or of all threads, of a worker.
+Used by the workers of all executors. A `Stock` records the objects of one process, or of all threads, of a worker.
 
     task needs it --NeedObject--> object cache --ObjectFound--> in stock
                          ^             |                          | no task needed it for some time,
@@ -20,8 +20,8 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
-"""How many objects are requested ahead. Tasks behind one that lacks an object continue meanwhile, since an object may
-take long to arrive; but each takes memory.
+"""How many objects may be awaited while tasks overtake a task with a missing object. An object may take long to arrive,
+but each object takes memory.
 """
 
 
@@ -32,16 +32,16 @@ def needs_of(task: RunTask) -> list[ObjectId]:
 
 @dataclass(slots=True)
 class Stock:
-    """The objects of one process, or of all threads, of a worker."""
+    """Records the objects of one process, or of all threads, of a worker."""
 
     has: set[ObjectId] = field(default_factory=set)
     used: set[ObjectId] = field(default_factory=set)
-    """the objects of tasks that started since the last collection"""
+    """the ids of the objects of tasks that started since the last collection"""
     blocks: dict[ObjectId, SharedBlock] = field(default_factory=dict, compare=False)
-    """the blocks of objects in shared memory; the agent's store keeps a block in memory while it is referenced"""
+    """the blocks of objects in shared memory; the agent's store keeps referenced blocks in memory"""
 
     def add(self, stored: CachedObject) -> None:
-        """Add an object."""
+        """Record that an object is in stock."""
         self.has.add(stored.object_id)
         if stored.block is not None:
             self.blocks[stored.object_id] = stored.block
@@ -57,20 +57,20 @@ class Stock:
 
 
 class Supply:
-    """The object requests of one worker.
+    """Requests the objects that the tasks of one worker need.
 
     Args:
-        ask: requests an object from the object cache; its second argument is whether a task calls the object.
+        ask: requests the object with this id; the second argument is whether a task calls the object.
     """
 
     def __init__(self, ask: Callable[[ObjectId, bool], None]) -> None:
         self._ask = ask
         self._awaited: set[ObjectId] = set()
         self._retried: dict[ObjectId, set[RunKey]] = {}
-        """objects that were unavailable once and are requested again, and the runs that waited for them then"""
+        """by object that was unavailable once and is requested again: the runs that waited for the object then"""
 
     def has_all(self, stock: Stock, task: RunTask) -> bool:
-        """Return whether everything that the task needs is in stock; if not, request the rest."""
+        """Return whether all objects that the task needs are in stock. If not, request the missing objects."""
         needs = needs_of(task)
         missing = [object_id for object_id in needs if object_id not in stock.has]
         for object_id in missing:
@@ -82,14 +82,16 @@ class Supply:
         return True
 
     def holds_up(self, stock: Stock, task: RunTask) -> bool:
-        """Return whether the tasks behind one with missing objects must wait, instead of overtaking it.
+        """Return whether the tasks behind a task with missing objects must wait, instead of overtaking this task.
 
-        They wait for a missing function, because it arrives soon.
+        They wait if its function is missing, which arrives soon, or if too many objects are awaited.
         """
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 
     def take(self, queue: TaskQueue, stock: Stock) -> RunTask | None:
-        """Take the first task from the queue that has all its objects. The tasks before it step aside."""
+        """Remove and return the first task of the queue that has all its objects, or None. Tasks before this task step
+        aside.
+        """
         while row := queue.first_row():
             task = row[0]
             if self.has_all(stock, task):
@@ -101,7 +103,7 @@ class Supply:
         return None
 
     def forget_requests(self) -> None:
-        """Forget what was requested, so that objects are requested again for a new stock."""
+        """Forget all requests, so that objects are requested again for a new stock."""
         self._awaited.clear()
 
     def found(self, object_id: ObjectId) -> None:
@@ -110,7 +112,8 @@ class Supply:
         self._retried.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """Request an unavailable object once more. If that request has failed too, return the runs that waited for it.
+        """Request an unavailable object once more. If the second request has failed, return the runs that waited for
+        the object.
 
         The first answer is not final: a client may have stored the object and submitted a task after the first request.
         """

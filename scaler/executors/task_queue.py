@@ -1,13 +1,13 @@
 """TaskQueue: the waiting tasks of one worker, by priority, and in order of arrival within one priority.
 
-Only its worker writes to it. Nearly always all tasks have one priority, and so there is one row. Each depth of nested
-tasks adds a row, and so does each priority that users set. A task that lacks an object steps aside, so that it does not
-block the tasks behind it, and later returns to the front.
+Only its worker changes the queue. All tasks of one priority are in one row, and nearly always there is only one row.
+Each depth of nested tasks adds a row, and so does each priority that users set. A task that lacks an object steps
+aside, so that it does not block the tasks behind it, and later returns to the front.
 
 While tasks of several clients wait, they run in order of arrival, whatever their depth. Otherwise a client whose tasks
 keep submitting tasks would overtake all other clients forever. The scheduler sends tasks in their order, and the queue
-holds only some 50 ms of work. Tasks are counted by account only in such times, so no cost depends on the length of the
-queue.
+holds only some 50 ms of work. Tasks are counted by account only while tasks of several accounts wait, so no cost
+depends on the length of the queue.
 """
 
 from __future__ import annotations
@@ -24,31 +24,35 @@ from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
-"""A task and the number of its attempt."""
+"""The id of a task and the number of its attempt."""
 
 
 def run_of(item: RunTask | RunCancel | RecallRequest | RunResult) -> RunKey:
-    """Return the key of a run."""
+    """Return the key of the run that an item is about."""
     return (item.task_id, item.attempt)
 
 
 _SEVERAL = -1
-"""Stands for several accounts; an account is never negative."""
+"""The value of `_account` for several accounts, which no account has: an account is never negative."""
 
 
 class TaskQueue:
-    """Tasks in the order in which they are to be executed."""
+    """The waiting tasks of one worker, in the order in which they are to be executed."""
 
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the first row, empty if no task waits; tasks that are taken from it are passed to `removed`"""
+        """returns the first row, which is empty if no task waits; the caller passes tasks that it takes from the row to
+        `removed`
+        """
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
-        """tasks that stepped aside, by the row in which they were"""
+        """the tasks that stepped aside, in rows by priority"""
         self._account = _SEVERAL
-        """the account of all waiting tasks; if none waits, that of the last ones"""
+        """the account of all waiting tasks; if no task waits, the account of the last tasks; `_SEVERAL` for several
+        accounts
+        """
         self.by_account: Counter[int] = Counter()
-        """how many tasks of each account wait; empty unless there are several accounts"""
+        """how many tasks of each account wait; empty unless tasks of several accounts wait"""
 
     def __iter__(self) -> Iterator[RunTask]:
         for rows in (self._aside, self._rows):
@@ -61,8 +65,8 @@ class TaskQueue:
         return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:
-        """Put tasks behind all tasks of their priority. While tasks of several accounts wait, put them behind all
-        tasks.
+        """Add tasks behind all waiting tasks of the same priority. While tasks of several accounts wait, add tasks
+        behind all waiting tasks.
         """
         rows, account = self._rows, self._account
         for task in tasks:
@@ -87,12 +91,12 @@ class TaskQueue:
         return True
 
     def _last_priority(self, most: int) -> int:
-        """Return the lowest priority of all waiting tasks, at most `most`."""
+        """Return the lowest priority of all waiting tasks, but no more than `most`."""
         lowest = (next((each for each in rows.priorities if rows[each]), most) for rows in (self._rows, self._aside))
         return min(most, *lowest)
 
     def removed(self, tasks: Iterable[RunTask]) -> None:
-        """Record that tasks were taken from the first row, or taken out."""
+        """Record that these tasks were removed from the queue."""
         waiting = self.by_account
         for task in tasks if waiting else ():
             waiting[account_in(task)] -= 1
@@ -103,14 +107,14 @@ class TaskQueue:
             waiting.clear()
 
     def put_back(self, tasks: Sequence[RunTask]) -> None:
-        """Put tasks in front of all tasks of their priority, in their order."""
+        """Return tasks to the front of all waiting tasks of the same priority, in the order of `tasks`."""
         for task in reversed(tasks):
             if self._account != account_in(task):
                 self._count(task)
             self._rows[task.priority].appendleft(task)
 
     def has_first(self, may_start: Callable[[RunTask], bool]) -> bool:
-        """Move the first task that may start to the front. Return whether there is one."""
+        """Move the first task that may start to the front. Return whether such a task waits."""
         for row in self._rows.in_order():
             for place, task in enumerate(row):
                 if may_start(task):
@@ -120,18 +124,18 @@ class TaskQueue:
         return False
 
     def step_aside(self) -> None:
-        """Put the first task aside."""
+        """Move the first task aside, until `bring_back` is called."""
         task = self.first_row().popleft()
         self._aside[self._rows.priorities[-1]].append(task)
 
     def bring_back(self) -> None:
-        """Return the tasks that stepped aside to the front."""
+        """Move the tasks that stepped aside back to the front."""
         while row := self._aside.first():
             self._rows[self._aside.priorities[-1]].extendleft(reversed(row))
             row.clear()
 
     def split(self) -> list[RunTask]:
-        """Replace each range by its rows. Return the ranges."""
+        """Replace each range in the queue by its rows. Return the replaced ranges."""
         ranges = [task for task in self if task.rows]
         for rows in (self._aside, self._rows) if ranges else ():
             for priority, row in rows.items():

@@ -72,9 +72,7 @@ class Host:
         self._agent_token = bytes.fromhex(settings.agent_token)
         self._write_lock = threading.Lock()
         self._submit_lock = threading.Lock()
-        """held while the future of a submitted call is stored, so that a cancel finds the future or stops the call
-        before
-        """
+        """held while the future of a submitted call is stored, so that no cancel is lost meanwhile"""
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
         """the future of each open call; None: the call was not submitted to the engine yet"""

@@ -37,7 +37,7 @@ _EVERYTHING = 0
 
 @message
 class TaskEnded:
-    """Thread to worker: the task has finished, failed, or was cancelled."""
+    """Runner to worker: the task has finished, failed, or was cancelled."""
 
     thread: Runner
     result: RunResult
@@ -61,7 +61,7 @@ class ThreadResumable:
 
 @message
 class ThreadUnblocked:
-    """Thread to worker: the task has resumed without a request for permission."""
+    """Thread to worker: the task has resumed without permission."""
 
     thread: Runner
     number: int

@@ -287,7 +287,7 @@ class InlineWorker(Actor):
     # Turns
 
     def _run_next(self) -> None:
-        """Give the slot to the next tasks: first to tasks that ask to resume, by priority, then to tasks in the queue."""
+        """Give the slot to the next tasks: first to tasks that ask to resume, by priority, then to queued tasks."""
         while self._has_free_slot():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:

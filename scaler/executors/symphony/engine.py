@@ -1,8 +1,8 @@
 """SymphonyEngine: sends each call as a task of a session to a Symphony service, and receives the answers.
 
 Called by the engine host. Answers arrive in threads of `soamapi`, in any order, also before `send_task_input` returns.
-A session that fails loses its tasks, which return to the scheduler. The next one is opened after a pause, which grows
-until a session has answered; meanwhile calls wait.
+A session that fails loses its tasks, which return to the scheduler. The next session is opened after a pause, which
+grows until a session has answered. Calls wait during the pause.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
 
@@ -40,7 +40,9 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause after a failed session or attempt to open one; it doubles until an answer arrives."""
+"""The first and the longest pause after a failed session or a failed attempt to open a session. The pause doubles until
+an answer arrives.
+"""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"
@@ -48,7 +50,7 @@ USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony accepts if it authentica
 
 
 class _Session:
-    """One session: its open calls, and the answers that arrived before the number of their call was known."""
+    """The open calls of one session, and the answers that arrived before the number of their call was known."""
 
     def __init__(
         self, on_failed: Callable[[_Session, str], None], on_answered: Callable[[], None], new_message: type[Any]
@@ -63,7 +65,7 @@ class _Session:
         self.handle: Any = None
 
     def send(self, attributes: Any, future: Future[RunResult], task: RunTask, serializer: Serializer) -> None:
-        """Send one task; its answer settles the future."""
+        """Send one task. The answer to this task settles the future."""
         number = str(self.handle.send_task_input(attributes).get_id())
         with self._lock:
             output = self._unmatched.pop(number, None)
@@ -77,7 +79,9 @@ class _Session:
             self._take(output, future, task, serializer)
 
     def answered(self, output: Any) -> None:
-        """Take the answer of a task."""
+        """Settle the future of the task that this output answers, or keep the output until the number of the task is
+        known.
+        """
         self._on_answered()
         number = str(output.get_id())
         with self._lock:
@@ -88,7 +92,7 @@ class _Session:
         self._take(output, *sent)
 
     def failed(self, reason: str) -> None:
-        """Fail all open calls: the session has lost them."""
+        """Fail all open calls, because the session has lost them."""
         with self._lock:
             if self.failed_because:
                 return
@@ -112,7 +116,7 @@ class _Session:
 
 
 class SymphonyEngine:
-    """One service.
+    """Sends calls to one Symphony service.
 
     Args:
         soamapi: IBM's module.
@@ -133,7 +137,7 @@ class SymphonyEngine:
         """the pause before the next session is opened"""
         self._session: _Session | None = None
         self._handles: list[Any] = []
-        """the connection and the session of the last attempt to open one"""
+        """the connection and the session of the last attempt to open a session, as far as they were opened"""
         soamapi.initialize()
         self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
         try:
@@ -164,7 +168,7 @@ class SymphonyEngine:
     # The session
 
     def _open_session(self) -> _Session:
-        """Return the session; reopen it with growing pauses if it is lost."""
+        """Return the open session. If the session is lost, open a new one with growing pauses."""
         while (session := self._session) is None:
             if self._closed.wait(self._pause_seconds):
                 raise EngineLostError("the engine was closed")
@@ -227,7 +231,7 @@ def _callback(soamapi: Any, session: _Session) -> Any:
 
 
 def _payload(call: EngineCall) -> tuple[bytes, Serializer]:
-    """Return the input for the service, and the serializer for its answer."""
+    """Return the input for the service, and the serializer for the result."""
     options = RunOptions.decode(call.task.options) if call.task.options else None
     if (options and options.profiling) or _may_hold_client(call):
         # A client must not be unpickled here, and needs its task context. It needs Scaler at the service anyway.
@@ -258,7 +262,7 @@ def _success(task: RunTask, serializer: Serializer, payload: bytes) -> RunResult
 
 
 def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseException | None]:
-    """Return how a task failed: by an exception of its function, or by the death of its process."""
+    """Return the result of a task whose function raised, or the error if its process died."""
     embedded = exception.get_embedded_exception()
     if not isinstance(embedded, BaseException):
         return None, BrokenExecutor(str(exception))
@@ -269,7 +273,7 @@ def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseExcep
 
 
 def _settle(future: Future[RunResult], result: RunResult | None = None, error: BaseException | None = None) -> None:
-    """Settle a future that may have been cancelled."""
+    """Set the result or the error of a future, unless the future was cancelled."""
     try:
         if error is not None:
             future.set_exception(error)

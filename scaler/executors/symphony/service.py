@@ -2,9 +2,9 @@
 
     python -m scaler.executors.symphony.service
 
-A task's input is `cloudpickle.dumps((function, *arguments))`, its output `cloudpickle.dumps(result)`. The hosts need
-Scaler and the packages that the functions import. Another service can replace this one: it loads the input, calls, and
-answers in the same way. On hosts without Scaler, tasks can use no clients.
+The input of a task is `cloudpickle.dumps((function, *arguments))`, and its output is `cloudpickle.dumps(result)`. The
+hosts need Scaler and the packages that the functions import. Another service can replace this one if it loads the
+input, calls the function, and answers in the same way. On hosts without Scaler, tasks can use no clients.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import cloudpickle
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 
 REMOTE_TRACEBACK = "scaler_remote_traceback"
-"""The attribute of an exception that holds its traceback at this service."""
+"""The name of the attribute of an exception that holds its traceback at this service."""
 
 
 def message_class(soamapi: Any) -> type[Any]:
-    """Return the class of messages: created with bytes, or empty to be filled. The bytes are its `payload`."""
+    """Return the class of messages. A message is created with bytes, or empty to be filled; `payload` has the bytes."""
 
     class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
         """The input or the output of a task."""
@@ -48,7 +48,7 @@ def container_class(soamapi: Any) -> type[Any]:
     message = message_class(soamapi)
 
     class TaskContainer(soamapi.ServiceContainer):  # type: ignore[misc]  # it is not installed where this is checked
-        """A container, which runs one task after the other."""
+        """Runs the tasks of the service, one after the other."""
 
         def on_invoke(self, task_context: Any) -> None:
             received = message()

@@ -61,7 +61,7 @@ _PF_EXITING = 4
 
 
 def is_exiting(pid: int) -> bool:
-    """Return whether a process is ending or has ended. An ending process closes its descriptors before it is a zombie."""
+    """Return whether a process is ending or has ended. Its descriptors are closed before the process is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="surrogateescape")
     except OSError:

@@ -196,7 +196,7 @@ class ForkServerProxy(Actor):
         )
 
     def on_stop(self) -> None:
-        """Let the fork server and the processors end by themselves for `GOODBYE_SECONDS`, then kill all that are left."""
+        """Let fork server and processors end by themselves for `GOODBYE_SECONDS`, then kill all that are left."""
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
         with contextlib.suppress(OSError):  # it has ended, or reads nothing: then it and the processors are killed

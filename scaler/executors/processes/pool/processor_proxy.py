@@ -86,8 +86,8 @@ CHANNEL_BYTES = 1024 * 1024
 reads.
 """
 READY_SECONDS = 60.0
-"""How long a processor may take to become ready. Then it is killed, which counts as a failure. With preloaded modules
-or an initializer of the user there is no limit.
+"""How long a processor may take to become ready. A slower processor is killed, which counts as a failure. With
+preloaded modules or an initializer of the user there is no limit.
 """
 
 
@@ -117,7 +117,7 @@ _numbers = count(1)
 
 
 def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
-    """Mark the handler of messages to this processor. Messages to the previous processor at this address are dropped."""
+    """Mark the handler of messages to this processor. Messages to an earlier processor at this address are dropped."""
 
     def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
         @handles(one)

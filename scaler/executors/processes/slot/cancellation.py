@@ -1,7 +1,7 @@
 """Cancellation: ends a task in a processor before it is done.
 
-Used by the slot, with its processors; sends to these and writes to their progress pages. A running task is interrupted;
-a waiting one is kept from being started. The processor continues with its other tasks.
+Used by the slot, with its processors. It sends messages to the processors and writes to their progress pages. A running
+task is interrupted; a waiting task is kept from being started. The processor continues with its other tasks.
 
     stop --interrupt--> its result, "stopped"
       |                    ^
@@ -9,9 +9,9 @@ a waiting one is kept from being started. The processor continues with its other
       +--grace is over--> the processor is killed
 
 A task may resist: it is deep in C code, stays in its `finally`, or catches everything. Then its processor is killed
-after a grace time, and another one takes over.
+after a grace time, and another processor takes over.
 
-It never interrupts another task, and never answers for a task that may still run.
+Cancellation never interrupts another task, and never answers for a task that may still run.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
 
 STOPPED = TaskStatus.CANCELED
-"""The status of a withheld or interrupted task in the answer of a processor."""
+"""The status in a processor's answer for a task that was withheld or interrupted."""
 GRACE_SECONDS = 1.0
-"""How long an interrupted task has to end before its processor is killed."""
+"""How long an interrupted task may take to end before its processor is killed."""
 INSIST_SECONDS = 0.02
 """How often the progress page is read and the interrupt repeated, until the task has ended."""
 
@@ -44,11 +44,11 @@ class StopDue:
 
 @dataclass(slots=True)
 class _Stop:
-    """The state of a processor in which runs must end. It is removed at the first `StopDue` after they have ended."""
+    """The runs that must end in a processor. Removed at the first `StopDue` after these runs have ended."""
 
     ends: dict[RunKey, End]
     interrupted: int = 0
-    """the number of the last task that was interrupted"""
+    """the number of the last interrupted task in its processor"""
     kill_at: float = 0.0
 
 
@@ -57,7 +57,7 @@ class Cancellation:
 
     Args:
         processors: the processors of the slot.
-        withhold: keeps a processor from starting the tasks behind the one with this number.
+        withhold: keeps a processor from starting the tasks behind the task with this number.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Cancellation:
         self._schedule = schedule
         self._withhold = withhold
         self.stops: dict[int, _Stop] = {}
-        """the processors in which runs must end, by number"""
+        """by processor number: the runs that must end in this processor"""
         self._reasons: dict[int, str] = {}
         self.mail: Mail = {StopDue: self._insist}
 
@@ -78,7 +78,9 @@ class Cancellation:
         self._reasons.pop(processor.number, None)
 
     def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
-        """Return the runs of this processor that must end, if any. The caller removes a run when it answers for it."""
+        """Return the runs of this processor that must end, or None. The caller removes a run after it has answered for
+        that run.
+        """
         stop = self.stops.get(processor.number)
         return stop.ends if stop is not None and stop.ends else None
 
@@ -112,7 +114,7 @@ class Cancellation:
         processor.proxy.send(KillProcessor(processor.number, reason))
 
     def _insist(self, due: StopDue) -> None:
-        """Stop the runs again that have not ended yet."""
+        """Stop again those runs that have not ended yet."""
         processor, stop = self._processors.get(due.number), self.stops.get(due.number)
         if processor is None or stop is None or processor.state in KILLED_STATES:
             return
@@ -123,7 +125,7 @@ class Cancellation:
         self._schedule(INSIST_SECONDS, due)
 
     def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
-        """Interrupt the running task and withhold the waiting tasks, as far as they must end."""
+        """Interrupt the running task if it must end, and withhold the waiting tasks that must end."""
         executing = processor.progress.executing
         numbers = [
             number

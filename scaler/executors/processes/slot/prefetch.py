@@ -1,12 +1,12 @@
 """Prefetch: decides how many tasks a worker sends to a processor at a time.
 
-Used by the slot. Tasks in a processor cannot be moved to other workers, so it gets a few milliseconds of expected work,
-and only tasks whose objects it has (see `supplies.py`). Behind a longer task, up to `NEXT_US`, it gets one more task:
-otherwise it would idle after each task until the agent gets a core, while tasks occupy all cores. Of ranges it gets
-more, so that it can return several results at once.
+Used by the slot. Tasks in a processor cannot be moved to other workers, so a processor gets a few milliseconds of
+expected work, and only tasks whose objects it has (see `supplies.py`). Behind a longer task, up to `NEXT_US`, the
+processor gets one more task. Otherwise, while tasks occupy all cores, it would idle after each task until the agent
+gets a core. A processor gets more rows of ranges than single tasks, so that it can return several results at once.
 
-A single task for an empty processor is sent at once. Its duration is estimated from earlier calls while it travels
-(`weigh`).
+A single task for an empty processor is sent at once. The duration of this task is estimated from earlier calls after it
+was sent (`weigh`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.worker import RunTask
 
 HELD_US = 6_000.0
-"""The most work that a processor holds in more than two tasks; refilled when half of it is done."""
+"""The most work that a processor holds in more than two tasks. It gets more when half of this work is done."""
 TOGETHER_US = 50_000.0
-"""The most work that a processor holds in ranges: all that the scheduler sends ahead."""
+"""The most work that a processor holds in ranges: all that the scheduler sends ahead of time."""
 NEXT_US = 25_000.0
-"""The longest task that a processor holds together with another one."""
+"""The longest task that a processor holds together with another task."""
 UNKNOWN_US = 50_000.0
-"""The estimate before any call of a function has ended: its calls neither wait behind others nor make others wait."""
+"""The estimated duration of a function's calls before any of them has ended. With this estimate, they neither wait
+behind other tasks nor make other tasks wait.
+"""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
-"""The most bytes of arguments in one portion, unless a single task has more."""
+"""The most bytes of arguments in one portion of tasks, unless a single task has more."""
 OVERHEAD_US = 5.0
-"""The time that a task takes in the processor besides the call itself."""
+"""The time that a task takes in the processor in addition to the call itself."""
 FUNCTIONS_REMEMBERED = 10_000
 
 
 class Prefetch:
-    """Takes portions from the queue of one slot."""
+    """Takes portions of tasks from the queue of one slot."""
 
     def __init__(self, queue: TaskQueue, supplies: Supplies) -> None:
         self._queue = queue
@@ -47,18 +49,18 @@ class Prefetch:
         self._supply = supplies.supply
         self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
         self.took_us: defaultdict[ObjectId, list[int]] = defaultdict(list)
-        """the durations of the calls that have ended, by function, not yet counted in the estimates"""
+        """by function: the durations of ended calls that are not yet counted in the estimates"""
         self.unweighed: tuple[ProcessorRecord, Held] | None = None
-        """a task that was sent before its duration was estimated"""
+        """the task that was sent before its duration was estimated, and its processor; None: there is no such task"""
 
     def take(
         self, processor: ProcessorRecord, together_us: float = TOGETHER_US, most: int = HELD_TASKS
     ) -> list[RunTask]:
-        """Move tasks from the queue to the processor, as many as fit and whose objects it has.
+        """Move tasks from the queue to the processor: as many as fit, and only those whose objects the processor has.
 
         Args:
             together_us: the most work that the processor holds in ranges.
-            most: the most tasks that it holds; a range counts as one.
+            most: the largest number of tasks that the processor holds; a range counts as one task.
         """
         if self.unweighed is not None:
             self.weigh()

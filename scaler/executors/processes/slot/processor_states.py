@@ -1,8 +1,8 @@
 """The states of a processor in its slot, as a table from state and event to the next state.
-`docs/reference/processor-states.md` is drawn from it.
+`docs/reference/processor-states.md` is drawn from this table.
 
 An event that is not in the row of the state, and not among `IGNORED`, is a programming error and raises; the state does
-not change. The slot drops messages about processors that have ended before they get here.
+not change. The slot drops messages about processors that have ended before it looks up the table.
 """
 
 from __future__ import annotations

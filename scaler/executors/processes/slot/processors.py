@@ -1,7 +1,7 @@
 """Processors: the processors of one worker, and the state of each.
 
-Used by the slot and its parts; it sends nothing. A `ProcessorRecord` holds the state that all parts share; each part
-keeps its own portion. `processor_states.py` defines the transitions. At most one processor holds the slot.
+Used by the slot and its parts. It sends no messages. A `ProcessorRecord` holds the data that all parts share; each part
+keeps its own data in addition. `processor_states.py` defines the transitions. At most one processor holds the slot.
 """
 
 from __future__ import annotations
@@ -43,17 +43,19 @@ from scaler.wire.messages.worker import RunTask
 _UNUSUAL = (BLOCKED, RESUMABLE, UNSLOTTED, KILLED, DISTRUSTED)
 
 Mail: TypeAlias = dict[type, Callable[[Any], None]]
-"""The messages to a slot that a part of it handles."""
+"""The handler of each message type that a slot passes on to a part."""
 Now: TypeAlias = Callable[[], float]
 """Returns the present time, in seconds."""
 Schedule: TypeAlias = Callable[[float, object], Timer]
 """Sends a message to the slot after some seconds."""
 Held: TypeAlias = tuple[RunTask, float]
-"""A task in a processor, and the expected microseconds for it, or for each of its rows. One is made for each task."""
+"""A task in a processor, and the expected microseconds of the task or of each of its rows. All rows of a range share
+one entry.
+"""
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Yield each task of these entries, with all its entries: a range has one for each row."""
+    """Yield each different entry, with all entries that are equal to it: a range has an entry for each row."""
     for _id, same in groupby(held, key=id):
         entries = list(same)
         yield entries[0], entries
@@ -61,31 +63,35 @@ def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[He
 
 @dataclass(eq=False, slots=True)
 class ProcessorRecord:
-    """One processor whose process is up."""
+    """The data about one processor whose process is up."""
 
     number: int
     proxy: ActorRef
     progress: ProgressPage
     is_extra: bool
-    """whether a slot has requested it: when it ends, it is not replaced"""
+    """whether a slot has requested the processor, which is then not replaced when it ends"""
     state: State
-    """changed by `Processors.apply` only"""
+    """the state of the processor, changed by `Processors.apply` only"""
     held: deque[Held | None] = field(default_factory=deque)
-    """the tasks that it was sent, in the order of their results; None for a recalled one"""
+    """the tasks that the processor was sent, in the order of their results; None for a recalled task"""
     held_us: float = 0.0
-    """the expected duration of all held tasks; infinite: it gets no further task until it holds none"""
+    """the expected duration of all held tasks; infinite: the processor gets no further task until it holds no task"""
     results_seen: int = 0
     pid: int = 0
     extra_rows: int = 0
-    """how many entries of `held` repeat a range, which has one entry for each of its rows"""
+    """by how many entries `held` is longer because a range has one entry for each of its rows"""
 
     @property
     def n_held(self) -> int:
-        """How many tasks without a result it holds, with a range counted as one."""
+        """How many tasks without a result the processor holds. A range counts as one task."""
         return len(self.held) - self.extra_rows
 
     def hold(self, task: RunTask, expected_us: float) -> int:
-        """Add a task; `expected_us` is for the task, or for each of its rows. Return how many it holds."""
+        """Add a task. Return how many tasks the processor holds now.
+
+        Args:
+            expected_us: the expected duration of the task, or of each of its rows.
+        """
         if task.rows:
             self.held.extend(repeat((task, expected_us), task.rows))
             self.extra_rows += task.rows - 1
@@ -94,13 +100,13 @@ class ProcessorRecord:
         return self.n_held
 
     def tasks(self) -> list[RunTask]:
-        """Return the tasks that it holds."""
+        """Return the tasks that the processor holds."""
         if not self.extra_rows:
             return [entry[0] for entry in self.held if entry is not None]
         return [entry[0] for entry, _same in _grouped(self.held) if entry is not None]
 
     def split(self) -> list[RunTask]:
-        """Replace each range by its rows. Return the ranges."""
+        """Replace each held range by its rows. Return the replaced ranges."""
         ranges: list[RunTask] = []
         entries: list[Held | None] = []
         for entry, same in _grouped(self.held):
@@ -115,11 +121,11 @@ class ProcessorRecord:
         return ranges
 
     def runs(self) -> set[RunKey]:
-        """Return the runs that it holds."""
+        """Return the keys of the runs that the processor holds."""
         return set(map(run_of, self.tasks()))
 
     def task_at(self, number: int) -> RunTask | None:
-        """Return the task with this number; None if it does not hold it."""
+        """Return the task with this number; None if the processor does not hold such a task."""
         index = number - self.results_seen - 1
         entry = self.held[index] if 0 <= index < len(self.held) else None
         if entry is None or not entry[0].rows:
@@ -128,16 +134,16 @@ class ProcessorRecord:
         return calls_of(entry[0])[index - before]
 
     def has_behind(self, number: int) -> bool:
-        """Return whether it holds tasks behind the one with this number."""
+        """Return whether the processor holds tasks behind the task with this number."""
         return any(entry is not None for entry in islice(self.held, max(0, number - self.results_seen), None))
 
     def executed_task(self, number: int) -> RunTask | None:
-        """Return the task with this number, if all tasks before it have results."""
+        """Return the task with this number if all tasks before it have results, otherwise None."""
         return self.task_at(number) if number == self.results_seen + 1 else None
 
 
 class Processors:
-    """The processors of one worker."""
+    """Records the processors of one worker, and changes their states."""
 
     def __init__(self) -> None:
         self._members: dict[int, ProcessorRecord] = {}
@@ -146,21 +152,25 @@ class Processors:
         self._coming: set[int] = set()
         self._blocked: dict[int, RunTask] = {}
         self.active: ProcessorRecord | None = None
-        """the processor that holds the slot"""
+        """the processor that holds the slot; None: no processor holds the slot"""
         self.is_usual = True
-        """whether no processor but the active one runs, may run, or has a blocked task; then it gets the next tasks"""
+        """whether no processor except the active one runs, may run, or has a blocked task; if so, the active one gets
+        the next tasks
+        """
         self.has_blocked = False
-        """whether a processor has a task that is or was blocked"""
+        """whether a processor has a task that is blocked or was blocked"""
 
     def __iter__(self) -> Iterator[ProcessorRecord]:
         return iter(self._members.values())
 
     def get(self, number: int) -> ProcessorRecord | None:
-        """Return the processor with this number; None if it is not up."""
+        """Return the processor with this number; None if the processor is not up."""
         return self._members.get(number)
 
     def in_state(self, state: State) -> dict[int, ProcessorRecord]:
-        """Return a live view of the processors in this state, by number, the latest one last."""
+        """Return a live view of the processors in this state, by number. The processor that entered the state last is
+        last.
+        """
         return self._by_state[state]
 
     def coming(self) -> int:
@@ -168,7 +178,7 @@ class Processors:
         return len(self._coming)
 
     def blocked_task(self, processor: ProcessorRecord) -> RunTask | None:
-        """Return the blocked task of this processor, also while it asks to resume."""
+        """Return the blocked task of this processor, or None. A task that asks to resume still counts as blocked."""
         return self._blocked.get(processor.number)
 
     # Start and end
@@ -187,7 +197,7 @@ class Processors:
         """Add a processor that was expected and is ready for work.
 
         Raises:
-            IllegalProcessorTransitionError: if it was not expected.
+            IllegalProcessorTransitionError: if the processor was not expected.
         """
         if number not in self._coming:
             raise IllegalProcessorTransitionError(f"processor {number} is ready and was not expected")
@@ -209,7 +219,7 @@ class Processors:
         """Move a processor to its next state.
 
         Raises:
-            IllegalProcessorTransitionError: if the event cannot happen in its state; nothing has changed then.
+            IllegalProcessorTransitionError: if the event cannot happen in the present state, which is then unchanged.
         """
         before = processor.state
         following = next_state(before, event)
@@ -233,7 +243,7 @@ class Processors:
         self.is_usual = not (self.has_blocked or killed or distrusted)
 
     def give_slot(self, processor: ProcessorRecord) -> None:
-        """Give the slot to a processor. The processor that holds it now must have no tasks."""
+        """Give the slot to a processor. The processor that holds the slot now must have no tasks."""
         if self.active is not None:
             self.apply(self.active, LOSE_SLOT)
         self.apply(processor, GET_SLOT)
@@ -248,14 +258,14 @@ class Processors:
         self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:
-        """Return the resumable processor whose task has the greatest priority; of several, the first that requested the
-        slot.
+        """Return the resumable processor whose task has the greatest priority. Among equal priorities, the first that
+        requested the slot is returned.
         """
         blocked = self._blocked
         return max(self._by_state[RESUMABLE].values(), key=lambda processor: blocked[processor.number].priority)
 
     def now(self, worker: int, now: float) -> Iterator[ProcessNow]:
-        """Yield what each processor executes."""
+        """Yield what each processor executes at this moment."""
         for processor in self:
             number = processor.progress.executing
             task = processor.task_at(number) if number else None

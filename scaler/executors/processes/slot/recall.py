@@ -1,6 +1,6 @@
-"""Recall: takes back the tasks in a processor behind one that takes long, waits, or must end.
+"""Recall: takes back the tasks in a processor behind a task that takes long, waits, or must end.
 
-Used by the slot, with its processors; writes to their progress pages. Tasks in a processor cannot move to other
+Used by the slot, with its processors. It writes to their progress pages. Tasks in a processor cannot move to other
 workers, and they are late behind a long task, so they return to the queue. But the slot cannot see which task a
 processor is about to start:
 
@@ -8,10 +8,10 @@ processor is about to start:
                                                  yes: it has seen the page; the tasks behind are taken back
                                                  no:  it answers for each task that it did not start
 
-Tasks behind another one stay under watch: more tasks may be sent while some are being taken back, and the next one that
-the processor executes may take long as well.
+While a processor holds several tasks, it stays under watch. More tasks may be sent while tasks are taken back, and the
+next task that the processor executes may take long as well.
 
-It never takes back a task that may have been started.
+A task that may have been started is never taken back.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""If a processor with several tasks finishes none in this time, all but the executing one are taken back. For a task
-with a longer estimate (see `prefetch.py`), the time is twice its expected duration.
+"""If a processor with several tasks finishes no task in this time, all but the executing task are taken back. If the
+estimate of the first task (see `prefetch.py`) is longer, the time is twice that estimate.
 """
 TOGETHER_SECONDS = 0.035
-"""The additional time for ranges, whose results wait for each other in the processor (see `uplink.py`)."""
+"""The additional time for ranges, because results of a range wait in the processor for each other (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
-"""How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
+"""How long the processor has to notice that tasks are withheld. The processor needs only a few memory accesses."""
 
 _NOT_WATCHED = (BLOCKED, RESUMABLE, *KILLED_STATES)
 
 
 @message
 class StuckCheck:
-    """Check whether this processor has finished a task."""
+    """Slot to itself, by timer: check whether this processor has finished a task."""
 
     number: int
     results_seen: int
     executing: int
-    """the number of the task that it executed, or would execute next"""
+    """the number of the task that the processor executed, or would execute next, when the check was scheduled"""
 
 
 @message
 class RecallDue:
-    """The processor has had time to notice which tasks it must not start."""
+    """Slot to itself, by timer: the processor has had time to notice which tasks it must not start."""
 
     number: int
     executing: int
     withheld_to: int
-    """the last task that it has noticed; further tasks may have been sent to it since"""
+    """the number of the last withheld task; further tasks may have been sent to the processor since"""
 
 
 class Recall:
@@ -62,7 +62,7 @@ class Recall:
 
     Args:
         processors: the processors of the slot.
-        take_back: receives tasks that a processor no longer holds and has not started.
+        take_back: receives the tasks that a processor no longer holds and has not started.
     """
 
     def __init__(
@@ -72,7 +72,9 @@ class Recall:
         self._schedule = schedule
         self._take_back = take_back
         self._watched: dict[int, tuple[int, Timer]] = {}
-        """processors for which a `StuckCheck` is scheduled: the results that were seen then, and its timer"""
+        """by processor with a scheduled `StuckCheck`: the number of results when it was scheduled, and the timer of the
+        check
+        """
         self.mail: Mail = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -80,7 +82,7 @@ class Recall:
         self._watched.pop(processor.number, None)
 
     def watch(self, processor: ProcessorRecord) -> None:
-        """Watch this processor, which has received tasks, while it has more than one."""
+        """Watch this processor, which has received tasks, while it has more than one task."""
         held = processor.held
         if len(held) < 2:
             return
@@ -98,16 +100,19 @@ class Recall:
         self._watched[number] = results_seen, self._schedule(seconds, StuckCheck(number, results_seen, executing))
 
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
-        """Withhold the tasks behind the executing one, and take them back soon.
+        """Withhold the tasks behind the executing task, and take them back after `SETTLE_SECONDS`.
 
-        Between two messages the processor executes no task, and only its answers show which tasks are behind.
+        Args:
+            executing: the number of the executing task; 0: the processor executes no task. Then its answers show which
+                tasks
+                were not started.
         """
         due = self._withhold(processor, executing)
         if executing:
             self._schedule(SETTLE_SECONDS, due)
 
     def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
-        """Take back at once the tasks behind one that resumes only with permission; no other task has started."""
+        """Take back at once the tasks behind a task that resumes only with permission. No other task has started."""
         self._recall(self._withhold(processor, executing))
 
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
@@ -117,7 +122,7 @@ class Recall:
         return RecallDue(processor.number, executing, last)
 
     def _check(self, check: StuckCheck) -> None:
-        """Withhold the tasks behind the executing one, if the processor has finished none since this check was
+        """Withhold the tasks behind the executing task, if the processor has finished no task since the check was
         scheduled.
         """
         watched = self._watched.get(check.number)
@@ -135,10 +140,10 @@ class Recall:
             self.withhold(processor, executing)
 
     def _recall(self, due: RecallDue) -> None:
-        """Take back the withheld tasks behind the executing one.
+        """Take back the withheld tasks behind the executing task.
 
-        If the executing task has just ended, the processor may have started the next one before that was withheld. Then
-        it keeps all of them, and answers for each.
+        If the executing task has just ended, the processor may have started the next task before it was withheld. Then
+        the processor keeps all tasks, and answers for each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED_STATES:

@@ -1,10 +1,11 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
-Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker without blocked tasks has one
-processor and no reserve. When all processors must be replaced, each ends after the tasks that it holds, and later tasks
-run in others. The pool restarts the permanent processor of a worker by itself, so it is dismissed only to be replaced.
+Used by the slot. It asks the pool to start processors, and dismisses idle processors. A worker without blocked tasks
+has one processor and no reserve. When all processors must be replaced, each processor ends after the tasks that it
+holds, and later tasks run in new processors. The pool restarts the permanent processor of a worker by itself, so this
+processor is dismissed only to be replaced.
 
-It never dismisses a processor that holds tasks.
+A processor that holds tasks is never dismissed.
 """
 
 from __future__ import annotations
@@ -18,31 +19,33 @@ from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Pr
 from scaler.message import message
 
 READY_AHEAD = 1
-"""How many processors are idle or being started while tasks are blocked. Each costs 10 ms of a core."""
+"""How many processors are idle or being started while tasks are blocked. Each start costs 10 ms of a core."""
 SPARE_KEPT = 2
-"""How many idle extra processors stay after tasks were blocked."""
+"""How many idle extra processors are kept instead of being dismissed."""
 SPARE_SECONDS = 5.0
-"""The least idle time of further processors before they are dismissed."""
+"""The time between two checks for unused processors: the shortest idle time before a processor is dismissed."""
 
 
 AGAIN_SECONDS = 5.0
-"""The pause before an old processor is dismissed again if a client in it has open tasks. It takes tasks meanwhile."""
+"""The pause before an old processor is dismissed again if a client in it has open tasks. The processor takes tasks
+during the pause.
+"""
 
 
 @message
 class EndCheck:
-    """Check whether a dismissed processor has ended."""
+    """Slot to itself, by timer: check whether a dismissed processor has ended."""
 
     number: int
 
 
 @message
 class SpareCheck:
-    """Look for processors that have executed nothing since the last check."""
+    """Slot to itself, by timer: look for processors that have executed no task since the last check."""
 
 
 class Reserve:
-    """The reserve of one slot.
+    """Requests and dismisses the extra processors of one slot.
 
     Args:
         processors: the processors of the slot.
@@ -54,16 +57,16 @@ class Reserve:
         self._add = add
         self._schedule = schedule
         self._asked = 0
-        """how many extra processors were requested and are not being started yet"""
+        """how many extra processors were requested whose start has not been reported yet"""
         self._is_usual_due = False
         """whether the pool is about to restart the permanent processor"""
         self._pool = 0
-        """the number of the pool that got the requests"""
+        """the number of the pool that has received the requests"""
         self._results_then: dict[int, int] = {}
-        """for each extra processor that was idle at the last check: how many results it had returned"""
+        """by extra processor that was idle at the last check: how many results it had returned"""
         self._has_check = False
         self.old: set[int] = set()
-        """the numbers of processors to be replaced and not dismissed yet: they get no tasks"""
+        """the numbers of processors that must be replaced and were not dismissed yet; these processors get no tasks"""
         self.mail: Mail = {
             ProcessorComing: self._started,
             ProcessorNotComing: self._not_coming,
@@ -74,7 +77,7 @@ class Reserve:
         }
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """Forget a processor that has ended. If it was the permanent one, the pool replaces it without a request."""
+        """Forget a processor that has ended. The pool replaces a permanent processor without a request."""
         self._results_then.pop(processor.number, None)
         self.old.discard(processor.number)
         self._is_usual_due |= not processor.is_extra
@@ -88,13 +91,13 @@ class Reserve:
             self._add()
 
     def count(self) -> int:
-        """Return how many processors are idle, being started, or ending with a replacement."""
+        """Return how many processors are idle, are being started, or will be replaced after their end."""
         processors = self._processors
         replaced = sum(not each.is_extra for each in processors.in_state(DISMISSED).values())
         return len(processors.in_state(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
 
     def watch(self) -> None:
-        """Schedule a check if there are too many idle processors."""
+        """Schedule a check if there are too many idle extra processors."""
         if not self._has_check and len(self._extra()) > SPARE_KEPT:
             self._has_check = True
             self._schedule(SPARE_SECONDS, SpareCheck())
@@ -109,8 +112,8 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Count a failed start that the pool retries as still requested. A new request would start one processor too
-        many.
+        """Record a failed start. If the pool retries it, the processor counts as requested, because a new request would
+        start one processor too many.
         """
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:

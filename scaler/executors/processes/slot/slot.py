@@ -1,20 +1,23 @@
 """Slot: the queue of one worker, and the tasks that its processors hold.
 
-The link writes to it (tasks, cancels, recalls), the object cache (objects), and the processors (coming, up, results,
-blocked, down). It sends tasks and objects to a processor and results to the link. It requests objects from the object
-cache, and processors from the pool.
+It receives tasks, cancels and recalls from the link, objects from the object cache, and starts, results, waits and ends
+from its processors. It sends tasks and objects to a processor and results to the link. It requests objects from the
+object cache, and processors from the pool.
 
     link --RunTask--> queue --SendTasks--> held by a processor --TasksFinished--> link
                         ^                         |
                         +------- taken back ------+
 
-A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
-(`supplies.py`). `turns.py` chooses the processor while tasks are blocked. `cancellation.py`, `time_limit.py` and
-`recall.py` end tasks or take them back. `reserve.py` decides how many processors there are, and when new ones replace
-them; `suspension.py` when their processes are stopped. Each of these parts keeps its own state of a processor and has
-mail of its own, which the slot passes on.
+The parts of a slot decide about tasks and processors. Each part keeps its own data about a processor and has mail of
+its own, which the slot passes on:
 
-It decodes no payload, answers each task once, and accepts only the result of the task at its place.
+- `prefetch.py`: how many tasks a processor gets at a time; only tasks whose objects it has (`supplies.py`)
+- `turns.py`: which processor gets tasks while tasks are blocked
+- `cancellation.py`, `time_limit.py` and `recall.py`: which tasks are ended or taken back
+- `reserve.py`: how many processors there are, and when new processors replace them
+- `suspension.py`: when the process of a blocked task is stopped
+
+The slot decodes no payload, answers each task once, and accepts only the result of the task at its place.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ _RESULTS = Batch[RunResult]
 
 
 class Slot(Actor):
-    """One worker of a node."""
+    """Queues the tasks of one worker, and sends them to its processors."""
 
     def __init__(
         self,
@@ -93,8 +96,11 @@ class Slot(Actor):
         limit_seconds: float = 0,
         waiting_most: float = inf,
     ) -> None:
-        """`limit_seconds`: the longest run of a task, its waits included; 0: unlimited. `waiting_most`: the most
-        blocked tasks.
+        """Create the slot of a worker.
+
+        Args:
+            limit_seconds: the longest run of a task, including its waits; 0: unlimited.
+            waiting_most: the largest number of blocked tasks.
         """
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
@@ -126,7 +132,9 @@ class Slot(Actor):
         for part in self._parts:
             self._readers.update(part.mail)
         self._may_start: Callable[[RunTask], bool] | None = None
-        """while paused for lack of memory for results: whether a task may start anyway"""
+        """returns whether a task may start although the worker is paused for lack of memory; None: the worker is not
+        paused
+        """
 
     @handles(
         *(ProcessorComing, ProcessorNotComing, ProcessorKept),
@@ -235,8 +243,9 @@ class Slot(Actor):
     ) -> tuple[Batch[RunResult], list[RunTask]]:
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
-        Results arrive in the order of the tasks. If one is about another task, its processor is killed and its further
-        results are not trusted: user code has written to the channel, or a fork of a task has returned from it.
+        Results arrive in the order of the tasks. If a result belongs to another task, the processor is killed and its
+        further results are ignored: user code has written to the channel, or a fork of a task has returned from that
+        task.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -277,8 +286,8 @@ class Slot(Actor):
         return finished, unstarted
 
     def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
-        """Yield results as the processor holds their tasks: for whole ranges, or for single tasks. A range is split if
-        a row was not started, or if its results arrive in parts.
+        """Yield results in the form in which the processor holds their tasks: for whole ranges, or for single tasks. A
+        range is split if a row was not started, or if the results of the range arrive in parts.
         """
         for result in results:
             if not result.rows:
@@ -294,7 +303,7 @@ class Slot(Actor):
                 yield result
 
     def _split(self, processor: ProcessorRecord) -> None:
-        """Make each row that a processor holds a task of its own."""
+        """Make each row of the ranges that a processor holds a task of its own."""
         if processor.extra_rows:
             self._link.send(SplitRows(processor.split()))
 
@@ -355,7 +364,7 @@ class Slot(Actor):
     # Tasks that are sent to a processor, and tasks that leave it before they are done
 
     def _hand_out(self) -> None:
-        """Send tasks to the processor whose turn it is, but not behind a task that must end."""
+        """Send tasks to the processor whose turn it is. A processor with a task that must end gets no tasks."""
         old = self._reserve.old
         if old:
             self._reserve.dismiss_old()
@@ -379,7 +388,7 @@ class Slot(Actor):
 
     @handles(SendTasks)
     def _handed_out(self, hand: SendTasks) -> None:
-        """Estimate and watch the task that was sent alone."""
+        """Estimate the duration of the task that was sent alone, and watch the task."""
         self._prefetch.weigh()
         processor = self._processors.get(hand.number)
         if processor is not None:
@@ -399,7 +408,7 @@ class Slot(Actor):
         self._turns.let_end(processor)
 
     def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
-        """Return recalled tasks, which were not started, to the queue; answer for those that must end."""
+        """Return recalled tasks, which were not started, to the queue. Answer for those that must end."""
         ends = self._cancellation.ends(processor) or {}
         back: list[RunTask] = []
         for task in tasks:
@@ -417,13 +426,15 @@ class Slot(Actor):
 
 
 def _is_whole(task: RunTask, result: RunResult) -> bool:
-    """Return whether a result is that of all rows of a range, each of which was started."""
+    """Return whether a result contains the results of all rows of a range, each of which was started."""
     is_of_all = (result.task_id, result.attempt, result.rows) == (task.task_id, task.attempt, task.rows)
     return is_of_all and STOPPED not in result.statuses
 
 
 def _split_result(result: RunResult) -> Sequence[RunResult]:
-    """Return the result of a range as results of its rows. If it is malformed, return a result that matches no task."""
+    """Return the result of a range as results of its rows. If the result is malformed, return one that matches no
+    task.
+    """
     try:
         return results_of(result)
     except RowsError:

@@ -1,7 +1,7 @@
 """Supplies: the objects of each processor of a worker, and when the processor drops them.
 
-Used by the slot; sends to the processors. The `Supply` of the worker requests missing objects. A processor never drops
-an object that a task in it needs.
+Used by the slot. It sends objects and drops to the processors. The `Supply` of the worker requests missing objects. A
+processor never drops an object that a task in it needs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scaler.ids import ObjectId
 
 @dataclass(slots=True)
 class ProcessorStock(Stock):
-    """The objects of one processor."""
+    """Records the objects of one processor."""
 
     results_collected: int = 0
-    """how many results had arrived at the last collection"""
+    """how many results of the processor had arrived at the last collection"""
 
 
 class Supplies:
-    """The objects of the processors of one slot.
+    """Records the objects of the processors of one slot, and sends and drops objects.
 
     Args:
         processors: the processors of the slot.
@@ -48,11 +48,11 @@ class Supplies:
         del self._stocks[processor.number]
 
     def stock(self, processor: ProcessorRecord) -> Stock:
-        """Return the objects of this processor."""
+        """Return the record of the objects of this processor."""
         return self._stocks[processor.number]
 
     def found(self, stored: CachedObject, processor: ProcessorRecord | None) -> None:
-        """Send an object to the processor that holds the slot: no other one can have requested it."""
+        """Send an object to the processor that holds the slot. No other processor can have requested the object."""
         self.supply.found(stored.object_id)
         if processor is not None and stored.object_id not in (stock := self._stocks[processor.number]).has:
             stock.add(stored)
@@ -64,7 +64,7 @@ class Supplies:
             self._drop(processor, object_ids)
 
     def _drop(self, processor: ProcessorRecord, object_ids: Iterable[ObjectId]) -> None:
-        """Drop objects in the processor, after the tasks that it has received."""
+        """Drop objects in the processor after the tasks that it has already received."""
         dropped = self._stocks[processor.number].forget(object_ids)
         if dropped:
             processor.proxy.send(DropObjects(processor.number, tuple(dropped)))

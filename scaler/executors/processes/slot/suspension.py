@@ -1,16 +1,16 @@
 """Suspension: stops the process of a blocked task, and continues it.
 
-Used by the slot, with its processors; sends to these. Used only with `hard_processor_suspend`; otherwise waits are not
-numbered.
+Used by the slot, with its processors, to which it sends messages. Used only with `hard_processor_suspend`; otherwise
+waits are not numbered.
 
     client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 
-A stopped process receives nothing. So the scheduler decides when it may be stopped: when all items of its client have
-arrived and no item is under way to it. The scheduler also reports when an item is under way. Both arrive on one
-connection, in order.
+A stopped process receives no messages. So the scheduler decides when a process may be stopped: when all items of the
+client in the process have arrived and no item is on its way to this client. The scheduler also reports when an item is
+on its way. Both reports arrive on one connection, in order.
 
 Messages may be lost. So every few seconds the process continues until it has reported again that it only waits. In that
-time it sends its heartbeat and renews a lost connection.
+time the process sends its heartbeat and renews a lost connection.
 
 No process stays stopped when its task must end or its wait is over.
 """
@@ -26,12 +26,12 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 
 STOP_MOST_SECONDS = 5.0
-"""The longest stop of a process; ZeroMQ closes a connection after 20 s of silence."""
+"""The longest time for which a process is stopped; ZeroMQ closes a connection after 20 s of silence."""
 
 
 @message
 class SuspensionDue:
-    """The longest stop of a process is over."""
+    """Slot to itself, by timer: continue this process, which was stopped for long enough."""
 
     number: int
     stop: int
@@ -58,7 +58,7 @@ class Suspension:
         self._schedule = schedule
         self._waits: dict[int, _Wait] = {}
         self._stopped: dict[int, int] = {}
-        """the stopped processors, each with the number of its stop"""
+        """by number of a stopped processor: the number of the stop"""
         self._stops = 0
         self.mail: Mail = {Batch[ProcessorNews]: self._processors_news, SuspensionDue: self._stop_over}
 
@@ -68,18 +68,23 @@ class Suspension:
         self._stopped.pop(processor.number, None)
 
     def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
-        """Record that the task of this processor starts to wait; `wait` 0: its process is not stopped."""
+        """Record that the task of this processor starts to wait.
+
+        Args:
+            wait: the number of the wait; 0: the process is not stopped during this wait.
+            timeout_seconds: the longest duration of the wait.
+        """
         self.end(processor)
         if wait:
             self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)
 
     def end(self, processor: ProcessorRecord) -> None:
-        """Continue the process, because its task no longer waits or must end."""
+        """Continue the process of this processor, because its task no longer waits or must end."""
         self._waits.pop(processor.number, None)
         self._continue(processor)
 
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Stop the processes whose client only waits, and continue those for which an item is under way."""
+        """Stop each process whose client only waits. Continue a process when an item is on its way to its client."""
         for news in batch:
             wait = self._waits.get(news.processor)
             processor = self._processors.get(news.processor)
@@ -98,7 +103,7 @@ class Suspension:
         self._schedule(seconds, SuspensionDue(processor.number, self._stops))
 
     def _stop_over(self, due: SuspensionDue) -> None:
-        """Continue a process that was stopped for long enough, or whose wait ends by itself."""
+        """Continue a process that was stopped for long enough, or whose wait has reached its time limit."""
         processor = self._processors.get(due.number)
         if processor is not None and self._stopped.get(due.number) == due.stop:
             self._continue(processor)

@@ -1,8 +1,8 @@
 """TimeLimit: ends tasks that run for too long, including their waits for other tasks.
 
-Used by the slot, with its processors. It reads the start of a task in the progress page.
+Used by the slot, with its processors. The start time of a task is read from the progress page.
 
-It never ends a task before its time, or another task behind it.
+A task is never ended before its time, and a task behind an overdue task is not ended.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ LOOK_LEAST_SECONDS = 0.01
 
 @message
 class LimitDue:
-    """A task of this processor may have run for too long."""
+    """Slot to itself, by timer: check whether a task of this processor has run for too long."""
 
     number: int
 
 
 class TimeLimit:
-    """Watches the processors of one slot.
+    """Watches the run times of tasks in the processors of one slot.
 
     Args:
-        limit_seconds: the longest run of a task, unless its options set less; 0: unlimited.
+        limit_seconds: the longest run of a task, unless the options of the task set a shorter limit; 0: unlimited.
         name: the name of the worker, for errors.
         processors: the processors of the slot.
         end: ends runs that a processor holds.
@@ -52,7 +52,7 @@ class TimeLimit:
         self._schedule = schedule
         self._end = end
         self._due_at: dict[int, float] = {}
-        """the time of the next check of each processor"""
+        """by processor number: the time of the next check"""
         self.mail: Mail = {LimitDue: self._due}
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -71,7 +71,7 @@ class TimeLimit:
         self._schedule(seconds, LimitDue(number))
 
     def _shortest(self, tasks: Iterable[RunTask]) -> float:
-        """Return the shortest limit of any of these tasks."""
+        """Return the shortest time limit of these tasks; infinite if no task has a limit."""
         shortest = self._limit_seconds or math.inf
         for task in tasks:
             if task.options:
@@ -79,7 +79,9 @@ class TimeLimit:
         return shortest
 
     def _due(self, due: LimitDue) -> None:
-        """End the task if it is overdue. Check again when it, or a task behind it, can be overdue."""
+        """End the executing task if it is overdue. Schedule a check for when this task, or a task behind it, can be
+        overdue.
+        """
         if self._now() < self._due_at.get(due.number, math.inf):
             return  # it was checked, or a later check is scheduled
         del self._due_at[due.number]

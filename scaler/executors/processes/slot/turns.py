@@ -1,16 +1,16 @@
 """SlotTurns: decides which processor of a worker holds the slot, and when a blocked task may resume.
 
-Used by the slot; sends to the processors, and reports blocked runs. A worker runs one task at a time. When its task
-waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task can resume,
-it asks, and waits until the slot is free.
+Used by the slot. It sends permissions to the processors, and reports blocked runs. A worker runs one task at a time.
+When its task waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the
+blocked task can resume, it requests the slot, and waits until the slot is free.
 
     running --block--> blocked --request slot--> resumable --get slot--> running
                           +--resume without the slot--> unslotted --finish--> idle
 
-Resumable tasks resume one after the other, the greatest priority first, before all tasks in the queue. `unslotted`:
-runs without holding the slot (cancelled, or resumed from another thread). No tasks are sent until it ends.
+Resumable tasks resume one after the other, the greatest priority first, before all tasks in the queue. An `unslotted`
+processor runs a task without holding the slot: the task was cancelled, or another of its threads has resumed it.
 
-It sends no tasks while an unslotted processor runs, or a killed one may still run.
+No tasks are sent while an unslotted processor runs, or a killed processor may still run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ from scaler.wire.messages.common import TaskStatus
 logger = logging.getLogger(__name__)
 
 DEEP = 100
-"""The number of blocked tasks of a worker that causes a warning, and again at each doubling: each has a process."""
+"""The number of blocked tasks of a worker that causes a warning, because each has a process. Each doubling causes
+another warning.
+"""
 
 
 TOO_DEEP = (
@@ -58,15 +60,18 @@ TOO_DEEP = (
 
 
 class SlotTurns:
-    """The turns of the processors of one slot.
+    """Gives the slot of one worker to its processors.
 
     Args:
         processors: the processors of the slot.
-        queue: its tasks.
+        queue: the tasks that wait for a processor.
         answers: reports blocked runs to the scheduler.
-        reserve, cancellation, recall, suspension: the parts of the slot that a blocked task concerns.
+        reserve: keeps idle processors ready for tasks that block.
+        cancellation: knows which runs must end.
+        recall: takes back the tasks behind a blocked task.
+        suspension: stops the processes of blocked tasks.
         end: ends runs that a processor holds.
-        most: how many tasks may be blocked at once; one more is ended.
+        most: the largest number of blocked tasks; a further task that blocks is ended.
     """
 
     def __init__(
@@ -92,7 +97,7 @@ class SlotTurns:
         self._resumable = processors.in_state(RESUMABLE)
         self._idle = processors.in_state(IDLE)
         self._obstacles = processors.in_state(UNSLOTTED), processors.in_state(KILLED), processors.in_state(DISTRUSTED)
-        """processors that run, or may run, besides the one that holds the slot"""
+        """the processors that run, or may run, although they do not hold the slot; grouped by state"""
         self._blocked = processors.in_state(BLOCKED)
         self._deep = DEEP
         self._end, self._most = end, most
@@ -103,7 +108,9 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks. None: no processor may, or a blocked task resumes instead."""
+        """Return the processor that gets the next tasks. Return None if no processor may get tasks, or if a blocked
+        task resumes instead.
+        """
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active
@@ -122,12 +129,16 @@ class SlotTurns:
         return active
 
     def let_end(self, processor: ProcessorRecord) -> None:
-        """Let a resumable task of this processor resume at once, without the slot, because runs of it must end."""
+        """Let a resumable task of this processor resume at once, without the slot, because runs in the processor must
+        end.
+        """
         if processor.state is RESUMABLE:
             self._resume_loose(processor)
 
     def results_received(self, processor: ProcessorRecord) -> None:
-        """Handle results of a processor without the slot. Its blocked task, if any, has ended with them."""
+        """Handle the receipt of results from a processor without the slot. If the processor had a blocked task, that
+        task has ended.
+        """
         self._suspension.end(processor)
         if not processor.held:
             self._processors.apply(processor, FINISH)
@@ -164,7 +175,7 @@ class SlotTurns:
             )
 
     def _ask(self, asks: ProcessorResumable) -> None:
-        """Queue a blocked task for the slot: the tasks that it waited for have ended."""
+        """Make a blocked task wait for the slot, because the tasks that it waited for have ended."""
         processor = self._waiting_one(asks)
         if processor is None:
             return
@@ -175,7 +186,7 @@ class SlotTurns:
             self._processors.ask(processor)
 
     def _unblock(self, unblocks: ProcessorUnblocked) -> None:
-        """Record that a task has resumed without a request."""
+        """Record that a blocked task has resumed without a request."""
         processor = self._waiting_one(unblocks)
         if processor is None:
             return
@@ -188,7 +199,7 @@ class SlotTurns:
         self._recall.watch(processor)
 
     def _waiting_one(self, news: ProcessorResumable | ProcessorUnblocked) -> ProcessorRecord | None:
-        """Return the processor of this message, if the task that it names is blocked."""
+        """Return the processor of a message if the task that the message names is blocked, otherwise None."""
         processor = self._processors.get(news.number)
         if processor is None:
             return None
@@ -196,7 +207,7 @@ class SlotTurns:
         return processor if task is not None and task is self._processors.blocked_task(processor) else None
 
     def _permit(self, processor: ProcessorRecord) -> None:
-        """Resume a task that asked, as the only running one."""
+        """Give the slot to a task that requested it, and resume the task."""
         self._report_unblocked(processor)
         self._give_slot(processor)
         self._send_resume(processor)
@@ -206,7 +217,7 @@ class SlotTurns:
         self._reserve.watch()
 
     def _resume_loose(self, processor: ProcessorRecord) -> None:
-        """Resume a task that must end, although another one may run."""
+        """Resume a task that must end, without the slot. Another task may run at the same time."""
         self._report_unblocked(processor)
         self._processors.apply(processor, RESUME)
         self._send_resume(processor)
@@ -215,7 +226,7 @@ class SlotTurns:
         processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
     def _report_unblocked(self, processor: ProcessorRecord) -> None:
-        """Report that a task is unblocked, unless it must end: then its result follows."""
+        """Report that a task is unblocked. A task that must end is not reported, because its result follows."""
         self._suspension.end(processor)
         task = self._processors.blocked_task(processor)
         ends = self._cancellation.ends(processor)

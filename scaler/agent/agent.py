@@ -61,9 +61,7 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 48
-"""The smallest limit of open files with which an agent starts. Below this limit, ZeroMQ ends the process when sockets
-are opened.
-"""
+"""The smallest limit of open files of an agent. With fewer files, ZeroMQ ends the process when sockets are opened."""
 ELASTIC_MOST = 256
 """The most workers of a node whose number follows an engine, unless twice the initial number is more."""
 
@@ -274,9 +272,7 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """Kill and reap processes that were started by tasks of a lost fork server. As process 1 of a container, reap every
-    child.
-    """
+    """Kill and reap processes that tasks of a lost fork server left. As process 1 of a container, reap every child."""
     strays.end_strays(())
     strays.reap()
 

@@ -52,9 +52,7 @@ logger = logging.getLogger(__name__)
 
 _SENDING = (states.CONNECTED, states.DISCONNECTED, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""The largest round trip that a heartbeat can report, in microseconds: 71 minutes. A process that was stopped may
-receive an older echo.
-"""
+"""The largest round trip that a heartbeat reports: 71 minutes. A process that was stopped may receive an older echo."""
 
 
 @message
@@ -289,9 +287,7 @@ class ConnectionManager:
             self._schedule(LOG_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        """Log that there is no scheduler, unless a scheduler has answered. A wrong address looks like a late
-        scheduler.
-        """
+        """Log that there is no scheduler, unless a scheduler has answered. A wrong address looks the same."""
         if due.since != self._absent_since:
             return
         self._schedule(LOG_EVERY_SECONDS, due)
@@ -351,9 +347,7 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Log a refusal of the hello and retry: another scheduler, or workers with another Python version, may be
-        accepted.
-        """
+        """Log a refusal and retry: another scheduler, or workers with another Python version, may be accepted."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(

@@ -34,11 +34,11 @@ class Devices:
 
     def __init__(self, count: int) -> None:
         self._users = [0] * count
-        """by GPU number: how many runs use it, without blocked runs"""
+        """by GPU number: how many runs use the GPU, without blocked runs"""
         self._runs: dict[tuple[TaskId, int], tuple[int, ...]] = {}
         self._blocked: set[tuple[TaskId, int]] = set()
         self._last: dict[int, tuple[int, ...]] = {}
-        """by worker: the GPU numbers of its last run"""
+        """by worker: the GPU numbers of the last run of the worker"""
 
     def number(self, tasks: Batch[RunTask]) -> Batch[RunTask]:
         """Return these tasks, with GPU numbers in the options of tasks that ask for GPUs."""

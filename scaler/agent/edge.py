@@ -46,9 +46,7 @@ class _OpenConnection:
     is_up: bool = False
     """whether the link has resumed or started the session after the reply to its hello"""
     is_drained: bool = False
-    """whether all messages that have arrived were read; a send sets it to False, because a send may consume the
-    readiness of the descriptor
-    """
+    """whether all arrived messages were read; False after a send, which may consume the readiness of the descriptor"""
     is_calm: bool = False
     """whether messages arrive one by one: then a poll for the next message costs as much as reading a message"""
 
@@ -59,7 +57,7 @@ class _OpenConnection:
 
 
 class AgentEdge:
-    """Owns the socket of the link. The shell calls it in each turn."""
+    """Owns the socket of the link. The shell calls `receive` and `flush` in each turn."""
 
     def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
@@ -67,8 +65,8 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the previous connection, if the scheduler was silent on it: closing this connection would look like the end
-        of this agent
+        """the previous connection, if the scheduler was silent: a closed connection would look like the end of this
+        agent
         """
         self._ready: list[Message] = []
         """messages to be sent on this connection before the items of the session"""
@@ -145,7 +143,7 @@ class AgentEdge:
             self._up(connection)
 
     def begin(self) -> None:
-        """Start a new session on this connection, and drop all items of the previous one."""
+        """Start a new session on this connection, and drop all items of the previous session."""
         self.session.begin()
         if self._open is not None:
             self._up(self._open)

@@ -63,16 +63,14 @@ class Ledger:
         self.value_bytes = NO_LIMIT
         """the size of the largest result that the scheduler accepts"""
         self._deaths: dict[tuple[TaskId, int], int] = {}
-        """by kept result: how many successive schedulers ended while the result was being sent to them"""
+        """by kept result: how many successive schedulers ended while the result was being sent"""
         self._open: dict[TaskId, RunTask] = {}
         """by task id: the newest attempt of a task that is at a worker"""
         self._blocked: dict[TaskId, RunBlocked] = {}
         self._former: set[TaskId] = set()
         """open tasks whose attempt was numbered by an earlier scheduler"""
         self._resent: dict[TaskId, int] = {}
-        """by task id: the attempt of an open task that was sent to its worker again after the worker had returned the
-        task
-        """
+        """by task id: the attempt of an open task that was sent to its worker again after a recall"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in the order in which the runs ended"""
         self._owners: dict[tuple[TaskId, int], int] = {}
@@ -188,7 +186,7 @@ class Ledger:
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
-        """Make each row of a range a run of its own. Return the message for the scheduler, or None if no such range is
+        """Make each row of a range a run of its own. Return the message for the scheduler; None if the range is not
         open.
         """
         known = self._open.get(task.task_id)
@@ -243,9 +241,7 @@ class Ledger:
         return of_open, of_unknown
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
-        """Return recall requests for all open tasks that are not blocked, by worker. Blocked tasks have started, so a
-        recall is useless.
-        """
+        """Return recall requests, by worker, for all open tasks that are not blocked. Blocked tasks have started."""
         by_worker: dict[int, Batch[RecallRequest]] = {}
         for task in self._open.values():
             if task.task_id not in self._blocked:
@@ -271,10 +267,10 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Return which of these runs are still open although their worker reported that it does not have them.
+        """Return cancels to send once more, and lost runs, among runs that their worker reported as missing.
 
-        Returns:
-            cancels to send once more, because the worker has received the task meanwhile; and lost runs.
+        Runs that are no longer open are ignored. A cancel is repeated if the task was sent to the worker again
+        meanwhile.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []
@@ -289,7 +285,7 @@ class Ledger:
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
-        """Mark as blocked those of these runs that are open. Return the open runs."""
+        """Mark those of these runs as blocked that are open, and return the marked runs."""
         blocked = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
         for run in blocked:
             self._blocked[run.task_id] = run

@@ -280,9 +280,7 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """Answer for runs that a worker did not have although they are still open. All other runs were answered
-        before.
-        """
+        """Answer for open runs that a worker reported as missing. All other runs were answered before."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -348,7 +346,7 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
-        """Forget and report recalled tasks in one step. A task that a hello has just named is sent to its worker
+        """Forget and report recalled tasks in one step. Tasks that a hello has just named are sent to their workers
         again.
         """
         given = Batch[RecallResponse]()

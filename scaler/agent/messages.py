@@ -105,9 +105,7 @@ class HandOverValues:
 
 @message
 class ObjectsSupplied:
-    """Object cache to link: objects for the scheduler, which has requested them or takes them over from a node that
-    leaves.
-    """
+    """Object cache to link: objects that the scheduler has requested, or takes over from a node that leaves."""
 
     responses: Sequence[ObjectResponse]
 

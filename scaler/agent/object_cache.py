@@ -107,12 +107,12 @@ class ObjectCache(Actor):
         self._n_paused = len(self._paused_workers.held)
         """how many workers are paused, as last reported to the scheduler"""
         self._supplied: dict[tuple[ObjectId, bytes], Frames] = {}
-        """values that are sent part by part, by id and location; they stay in memory meanwhile"""
+        """values that are sent part by part, by id and location; these values stay in memory meanwhile"""
         self._supplied_lately: set[tuple[ObjectId, bytes]] = set()
         self._handed_over: set[ObjectId] = set()
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
-        """stored and awaited objects that tasks call; the content of each stored object among these matches its id"""
+        """stored and awaited objects that tasks call; the content of a stored object of this set matches its id"""
 
     def on_start(self) -> None:
         self._make_room()

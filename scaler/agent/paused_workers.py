@@ -30,9 +30,8 @@ class PausedWorkers:
     """Decides which tasks paused workers start.
 
     Args:
-        are_used_by: returns whether a task uses stored values. Such a task starts anyway, since memory may be freed
-            when
-            the task ends.
+        are_used_by: returns whether a task uses stored values. Such a task starts anyway, since its end may free
+            memory.
         is_here: returns whether a result is stored and unread.
 
     Attributes:
@@ -55,9 +54,7 @@ class PausedWorkers:
         self._wanted = ObjectId(NO_ID)
         """the last result that was admitted because a client waits for it"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
-        """when each paused worker starts one more task unless memory is freed before; and the present length of that
-        wait, in seconds
-        """
+        """when each paused worker starts one more task unless memory is freed before; and the length of that wait"""
 
     def pause(self, workers: Iterable[int], now: float) -> None:
         """Pause these workers."""

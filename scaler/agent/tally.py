@@ -43,7 +43,7 @@ class Tally:
         self._reported: dict[tuple[TaskId, int], int] = {}
         """by run that was running at the last report: the microseconds that were reported"""
         self._reported_of_ended: Counter[int] = Counter()
-        """by worker: microseconds that were reported of runs while they were running, and that have ended since"""
+        """by worker: microseconds that were reported while runs were running, for runs that have ended since"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
         """Count a run that has ended."""
@@ -83,8 +83,8 @@ class Tally:
         return bins, functions
 
     def _report_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
-        """Add the time of open runs since the last report to the bins, and subtract what was already reported of ended
-        runs.
+        """Add the time of open runs since the last report, and subtract the reported time of runs that have ended
+        since.
         """
         reported, self._reported = self._reported, {}
         reported_of_ended, self._reported_of_ended = self._reported_of_ended, Counter()

@@ -118,8 +118,6 @@ class NodeValues:
 
 
 def _memories_most() -> int:
-    """Return the largest number of blocks that may be open: each block uses one of the files that this process may
-    open.
-    """
+    """Return how many blocks may be open: each block uses one of the files that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 4

@@ -135,8 +135,8 @@ class AgentWatch:
         return bool(self._workers)
 
     def look(self) -> WorkersView:
-        """Ask the workers for their runs. Mail that the link sends to itself afterwards arrives after the answers of
-        the workers.
+        """Ask the workers for their runs. Mail that the link then sends to itself arrives after the answers of the
+        workers.
         """
         view = WorkersView()
         for worker in self._workers:

@@ -98,9 +98,7 @@ class ExecutorFeature(Enum):
     MEMORY = "memory"
     """unused memory is returned to the system"""
     WAITS = "waits"
-    """a task that waits by `task_context` reports the wait; without this feature, only the client of the task does
-    (`ProcessorNews`)
-    """
+    """a task that waits by `task_context` reports the wait; otherwise only the task's client does (`ProcessorNews`)"""
     WATCH = "watch"
     """a worker reports which runs it executes, and in which processes (`ReportRuns`)"""
     ELASTIC = "elastic"

@@ -58,9 +58,7 @@ class ProcessNow:
 
 @dataclass
 class WorkersView:
-    """The running tasks of a node's workers. The agent creates a view for each request, and the workers add their
-    tasks.
-    """
+    """The running tasks of a node's workers. The agent creates a view for one request, and the workers fill it."""
 
     processes: list[ProcessNow] = field(default_factory=list)
 
@@ -86,9 +84,7 @@ class SplitAll:
 
 @message
 class RestartProcesses:
-    """Link to workers: each worker replaces its processes by new ones. An old process first finishes the tasks that it
-    has.
-    """
+    """Link to workers: each worker replaces each of its processes after the tasks that the process has."""
 
 
 # With the object cache.

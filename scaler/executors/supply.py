@@ -89,7 +89,7 @@ class Supply:
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 
     def take(self, queue: TaskQueue, stock: Stock) -> RunTask | None:
-        """Remove and return the first task of the queue that has all its objects, or None. Tasks before this task step
+        """Remove and return the first queued task that has all its objects, or None. Tasks before this task step
         aside.
         """
         while row := queue.first_row():
@@ -112,8 +112,8 @@ class Supply:
         self._retried.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """Request an unavailable object once more. If the second request has failed, return the runs that waited for
-        the object.
+        """Request an unavailable object once more. After the second failure, return the runs that waited for the
+        object.
 
         The first answer is not final: a client may have stored the object and submitted a task after the first request.
         """

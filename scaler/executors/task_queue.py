@@ -42,15 +42,13 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the first row, which is empty if no task waits; the caller passes tasks that it takes from the row to
+        """returns the first row, empty if no task waits; tasks that the caller takes from this row are passed to
         `removed`
         """
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         """the tasks that stepped aside, in rows by priority"""
         self._account = _SEVERAL
-        """the account of all waiting tasks; if no task waits, the account of the last tasks; `_SEVERAL` for several
-        accounts
-        """
+        """the account of all waiting tasks, or of the last task if no task waits; `_SEVERAL` for several accounts"""
         self.by_account: Counter[int] = Counter()
         """how many tasks of each account wait; empty unless tasks of several accounts wait"""
 

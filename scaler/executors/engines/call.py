@@ -110,9 +110,7 @@ class CallContext(TaskContext):
             self._closers.append(close)
 
     def end(self) -> None:
-        """Close the connections of clients in the task, because the next task in this process has another processor
-        number.
-        """
+        """Close the connections of clients in the task. The next task in this process has another processor number."""
         closers, self._closers = self._closers, []
         for close in closers:
             close()

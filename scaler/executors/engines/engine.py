@@ -30,8 +30,7 @@ class Engine(Protocol):
         """Submit a call to the engine. The method may block while there is no connection to the engine.
 
         Returns:
-            a future of the result of the run. The future fails with `EngineLostError` if the engine lost the call, and
-            with
+            a future of the result of the run. It fails with `EngineLostError` if the engine lost the call, and with
             `concurrent.futures.BrokenExecutor` if the process that ran the call died.
         """
 

@@ -25,13 +25,9 @@ class ForeignEngine:
     parts = frozenset({ExecutorFeature.CRASH, ExecutorFeature.WATCH})
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
-    """`module:function` of the function that makes the `Engine` in the host process, from the engine's text and the
-    number of workers
-    """
+    """`module:function`, called in the host process: makes the `Engine` from its text and the number of workers"""
     prober: ClassVar[str] = ""
-    """`module:function` of the function that returns how many tasks the engine can run, called in a process of its own;
-    empty: the number is unknown
-    """
+    """`module:function`, called in a process of its own: returns how many tasks the engine can run; empty: unknown"""
     is_deeper_first: ClassVar[bool] = False
     """whether a task that is deeper than all running tasks of a worker starts at once, in addition to them"""
 

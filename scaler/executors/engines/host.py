@@ -50,9 +50,7 @@ class HostSettings(NamedTuple):
     """The settings of an engine host, which the agent sends at the start of the host."""
 
     maker: str
-    """`module:function` of the function that makes the engine, from the engine's text, the number of workers, and a
-    function that logs a sentence
-    """
+    """`module:function`: makes the engine from its text, the number of workers, and a function that logs a sentence"""
     engine: str
     """the text of `--engine`"""
     n_workers: int

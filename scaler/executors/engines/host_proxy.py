@@ -137,9 +137,7 @@ class EngineHost(Actor):
             self._shell.watch(self._end_of_process, self._ended)
 
     def _ended(self) -> None:
-        """Handle the end of the host process. The channel may stay open, because forks of the process hold the other
-        end.
-        """
+        """Handle the end of the host process. The channel may stay open, because forks of the process hold its end."""
         channel = self._channel
         assert channel is not None
         while self._channel is channel and channel.has_input():

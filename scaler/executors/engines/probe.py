@@ -20,8 +20,8 @@ SECONDS = 60.0
 
 
 def ask_capacity(function: str, engine: str) -> int | None:
-    """Call `module:function` with the text of an engine, in a process of its own. Return the capacity, or None if the
-    call fails.
+    """Return the capacity that `module:function` returns for an engine, in a process of its own; None if the call
+    fails.
     """
     settings = modules_line() + json.dumps([function, engine]).encode()
     with contextlib.suppress(subprocess.TimeoutExpired, ValueError):

@@ -63,9 +63,7 @@ class EngineWorker(InlineWorker):
 
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Block the runs whose client only waits, and unblock a run when an item is on its way to the client of that
-        run.
-        """
+        """Block each run whose client only waits, and unblock a run when an item is on its way to its client."""
         for news in batch:
             for runner, run in list(self._runs.items()):
                 if run.task.attempt != news.processor:
@@ -79,9 +77,7 @@ class EngineWorker(InlineWorker):
         return super()._has_free_slot() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all running tasks of its account. A running task may wait for
-        it.
-        """
+        """Return whether the next task is deeper than all running tasks of its account, which may wait for it."""
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False

@@ -75,8 +75,8 @@ class ContextByThread(TaskContext):
     def task(self) -> int:
         """The number of the task of this thread.
 
-        In a thread without a task the number is 1 while any thread runs a task, which may have started this thread, and
-        otherwise 0.
+        In a thread without a task, it is 1 while any thread runs a task, which may have started this thread, otherwise
+        0.
         """
         return self._current().task or int(any(context.task for context in list(self._inline)))
 

@@ -150,8 +150,8 @@ class TaskThread:
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:
-        """Return the time of the last progress report, in microseconds since 1970, and its text; None if it was taken
-        already.
+        """Return the time of the last progress report, in microseconds since 1970, and its text; None if already
+        taken.
         """
         self._is_report_known = False  # before the next line: a later report is announced again
         return self._reports.pop() if self._reports else None

@@ -223,8 +223,7 @@ class InlineWorker(Actor):
         """Remove objects for tasks that start from now on; tasks that have started keep these objects. Return the
         removed ids.
 
-        Threads read `_values` at the same time, so the attribute is replaced by a new object and never changed in
-        place.
+        Threads read `_values` at the same time, so it is replaced by a new object and never changed in place.
         """
         dropped = self._stock.forget(object_ids)
         if dropped:

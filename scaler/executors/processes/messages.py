@@ -53,7 +53,7 @@ class InitializerFailed:
 
 @message
 class PrepareAnother:
-    """Pool to processor proxy: fail, so that another process is started in place of this one."""
+    """Pool to processor proxy: fail, so that another process is started in place of yours."""
 
     number: int
 
@@ -70,9 +70,7 @@ class ProcessorComing:
 
 @message
 class ProcessorNotComing:
-    """Processor proxy to slot: a processor has ended before it was ready. After a failure, the pool retries the start
-    after a pause.
-    """
+    """Processor proxy to slot: a processor has ended before it was ready."""
 
     number: int
     is_extra: bool
@@ -103,9 +101,7 @@ class ProcessorDown:
     status: TaskStatus = TaskStatus.PROCESSOR_DIED
     """the outcome of the task that was executing"""
     is_to_blame: bool = True
-    """whether the executing task may have ended the processor; if not, the task runs again unless its options forbid
-    that
-    """
+    """whether the executing task may have ended the processor; if not, it runs again unless its options forbid that"""
 
 
 @message
@@ -177,7 +173,7 @@ class DismissProcessor:
 
 @message
 class SendTasks:
-    """Send tasks to a processor. After it has sent a single task, the slot sends this message to itself too."""
+    """Send tasks to a processor. After a single task, the slot sends this message to itself too."""
 
     number: int
     tasks: Sequence[RunTask]
@@ -225,7 +221,7 @@ class KillProcessor:
 
 @message
 class StartProcess:
-    """Start the process of a processor. The receiver passes on the descriptors of channel and progress page, and closes
+    """Start the process of a processor. The receiver passes on the descriptors `channel` and `progress`, and closes
     them.
     """
 

@@ -40,9 +40,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause after a failed session or a failed attempt to open a session. The pause doubles until
-an answer arrives.
-"""
+"""The first and the longest pause after a session has failed or could not be opened. It doubles until an answer."""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"
@@ -79,9 +77,7 @@ class _Session:
             self._take(output, future, task, serializer)
 
     def answered(self, output: Any) -> None:
-        """Settle the future of the task that this output answers, or keep the output until the number of the task is
-        known.
-        """
+        """Settle the future that this output answers, or keep the output until its task number is known."""
         self._on_answered()
         number = str(output.get_id())
         with self._lock:

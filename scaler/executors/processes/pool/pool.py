@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 
 AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
-"""A budget without a limit of restarts. The number of failures in `within_seconds` determines the pause before the next
-restart.
-"""
+"""A budget that allows any number of restarts. The recent failures determine the pause before the next restart."""
 
 
 class ProcessorPool(Supervisor):
@@ -101,7 +99,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker. If it succeeds for one worker, try another
+        """End the agent if the initializer has failed for each worker. After a success for one worker, try another
         process.
         """
         if self._is_known_to_work:

@@ -82,9 +82,7 @@ from scaler.wire.messages.worker import RunResult
 logger = logging.getLogger(__name__)
 
 CHANNEL_BYTES = 1024 * 1024
-"""The size of the channel's send buffer, unless the system allows less. A portion of tasks fits before the process
-reads.
-"""
+"""The size of the channel's send buffer, unless the system allows less. It has room for one portion of tasks."""
 READY_SECONDS = 60.0
 """How long a processor may take to become ready. A slower processor is killed, which counts as a failure. With
 preloaded modules or an initializer of the user there is no limit.
@@ -373,9 +371,7 @@ class ProcessorProxy(Actor):
         )
 
     def _unprepared(self, exit_code: int) -> str:
-        """Return how the initializer has kept the process from getting ready; empty if the initializer is not the
-        cause.
-        """
+        """Return how the initializer has kept the process from getting ready; empty if it is not the cause."""
         if self._is_ready or not self._has_initializer:
             return ""
         if self._progress.failure:

@@ -78,9 +78,7 @@ class Cancellation:
         self._reasons.pop(processor.number, None)
 
     def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
-        """Return the runs of this processor that must end, or None. The caller removes a run after it has answered for
-        that run.
-        """
+        """Return the runs of this processor that must end, or None. The caller removes each run that it answers."""
         stop = self.stops.get(processor.number)
         return stop.ends if stop is not None and stop.ends else None
 

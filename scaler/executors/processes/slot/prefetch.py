@@ -29,9 +29,7 @@ TOGETHER_US = 50_000.0
 NEXT_US = 25_000.0
 """The longest task that a processor holds together with another task."""
 UNKNOWN_US = 50_000.0
-"""The estimated duration of a function's calls before any of them has ended. With this estimate, they neither wait
-behind other tasks nor make other tasks wait.
-"""
+"""The estimate before any call of a function has ended. Such a call neither waits behind tasks nor makes tasks wait."""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
 """The most bytes of arguments in one portion of tasks, unless a single task has more."""

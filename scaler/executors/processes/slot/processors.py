@@ -49,13 +49,11 @@ Now: TypeAlias = Callable[[], float]
 Schedule: TypeAlias = Callable[[float, object], Timer]
 """Sends a message to the slot after some seconds."""
 Held: TypeAlias = tuple[RunTask, float]
-"""A task in a processor, and the expected microseconds of the task or of each of its rows. All rows of a range share
-one entry.
-"""
+"""A task in a processor, and the expected microseconds of the task or of each of its rows, which share one entry."""
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Yield each different entry, with all entries that are equal to it: a range has an entry for each row."""
+    """Yield each different entry, with all entries equal to that entry: a range has an entry for each row."""
     for _id, same in groupby(held, key=id):
         entries = list(same)
         yield entries[0], entries
@@ -154,9 +152,7 @@ class Processors:
         self.active: ProcessorRecord | None = None
         """the processor that holds the slot; None: no processor holds the slot"""
         self.is_usual = True
-        """whether no processor except the active one runs, may run, or has a blocked task; if so, the active one gets
-        the next tasks
-        """
+        """whether no other processor than the active one runs, may run, or has a blocked task"""
         self.has_blocked = False
         """whether a processor has a task that is blocked or was blocked"""
 
@@ -168,8 +164,8 @@ class Processors:
         return self._members.get(number)
 
     def in_state(self, state: State) -> dict[int, ProcessorRecord]:
-        """Return a live view of the processors in this state, by number. The processor that entered the state last is
-        last.
+        """Return a live view of the processors in this state, by number. The last one is the last that entered the
+        state.
         """
         return self._by_state[state]
 

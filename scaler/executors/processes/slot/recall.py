@@ -72,9 +72,7 @@ class Recall:
         self._schedule = schedule
         self._take_back = take_back
         self._watched: dict[int, tuple[int, Timer]] = {}
-        """by processor with a scheduled `StuckCheck`: the number of results when it was scheduled, and the timer of the
-        check
-        """
+        """by processor with a scheduled `StuckCheck`: the number of results when it was scheduled, and its timer"""
         self.mail: Mail = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:

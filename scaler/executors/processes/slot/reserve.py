@@ -27,9 +27,7 @@ SPARE_SECONDS = 5.0
 
 
 AGAIN_SECONDS = 5.0
-"""The pause before an old processor is dismissed again if a client in it has open tasks. The processor takes tasks
-during the pause.
-"""
+"""The pause before a processor is dismissed again, if a client in it had open tasks. It takes tasks meanwhile."""
 
 
 @message

@@ -132,9 +132,7 @@ class Slot(Actor):
         for part in self._parts:
             self._readers.update(part.mail)
         self._may_start: Callable[[RunTask], bool] | None = None
-        """returns whether a task may start although the worker is paused for lack of memory; None: the worker is not
-        paused
-        """
+        """returns whether a task may start during a pause for lack of memory; None: the worker is not paused"""
 
     @handles(
         *(ProcessorComing, ProcessorNotComing, ProcessorKept),
@@ -432,9 +430,7 @@ def _is_whole(task: RunTask, result: RunResult) -> bool:
 
 
 def _split_result(result: RunResult) -> Sequence[RunResult]:
-    """Return the result of a range as results of its rows. If the result is malformed, return one that matches no
-    task.
-    """
+    """Return the result of a range as results of its rows. If it is malformed, return a result that matches no task."""
     try:
         return results_of(result)
     except RowsError:

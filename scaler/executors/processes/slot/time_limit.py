@@ -79,7 +79,7 @@ class TimeLimit:
         return shortest
 
     def _due(self, due: LimitDue) -> None:
-        """End the executing task if it is overdue. Schedule a check for when this task, or a task behind it, can be
+        """End the executing task if it is overdue. Schedule the next check for the earliest time at which a task can be
         overdue.
         """
         if self._now() < self._due_at.get(due.number, math.inf):

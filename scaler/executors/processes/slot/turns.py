@@ -48,9 +48,7 @@ from scaler.wire.messages.common import TaskStatus
 logger = logging.getLogger(__name__)
 
 DEEP = 100
-"""The number of blocked tasks of a worker that causes a warning, because each has a process. Each doubling causes
-another warning.
-"""
+"""The number of blocked tasks of a worker that causes a warning. Each doubling of the number causes another one."""
 
 
 TOO_DEEP = (
@@ -108,8 +106,8 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks. Return None if no processor may get tasks, or if a blocked
-        task resumes instead.
+        """Return the processor that gets the next tasks; None if no processor may, or if a blocked task resumes
+        instead.
         """
         active = self._processors.active
         if active is not None and self._processors.is_usual:
@@ -129,16 +127,12 @@ class SlotTurns:
         return active
 
     def let_end(self, processor: ProcessorRecord) -> None:
-        """Let a resumable task of this processor resume at once, without the slot, because runs in the processor must
-        end.
-        """
+        """Let a resumable task of this processor resume at once, without the slot, because a task must end."""
         if processor.state is RESUMABLE:
             self._resume_loose(processor)
 
     def results_received(self, processor: ProcessorRecord) -> None:
-        """Handle the receipt of results from a processor without the slot. If the processor had a blocked task, that
-        task has ended.
-        """
+        """Handle results from a processor without the slot. If it had a blocked task, this task has ended."""
         self._suspension.end(processor)
         if not processor.held:
             self._processors.apply(processor, FINISH)

@@ -39,7 +39,7 @@ _REPLIES = Batch[HelloReply]
 
 @dataclass
 class _OpenConnection:
-    """The state of one connection."""
+    """The connection that the edge reads and writes now."""
 
     socket: Dialer
     link: ActorRef

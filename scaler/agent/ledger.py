@@ -116,7 +116,7 @@ class Ledger:
         return size_of(result.frames) > self.value_bytes
 
     def blocked(self) -> Batch[RunBlocked]:
-        """Return the blocked tasks."""
+        """Return a report of each blocked task, for a new session."""
         return Batch[RunBlocked](self._blocked.values())
 
     def keep_for_next_scheduler(self, on_their_way: Iterable[Any] = ()) -> None:

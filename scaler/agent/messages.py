@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @message
 class LinkLost:
-    """The connection to the scheduler is lost."""
+    """Edge to link: the connection to the scheduler is lost."""
 
     reason: str
     is_locked_out: bool = False
@@ -34,7 +34,7 @@ class LinkLost:
 
 @message
 class LinkUnreadable:
-    """Received bytes are not a message of a scheduler; the connection is closed."""
+    """Edge to link: received bytes are not a message of a scheduler; the connection is closed."""
 
     reason: str
 

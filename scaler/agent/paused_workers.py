@@ -57,7 +57,7 @@ class PausedWorkers:
         """when each paused worker starts one more task unless memory is freed before; and the length of that wait"""
 
     def pause(self, workers: Iterable[int], now: float) -> None:
-        """Pause these workers."""
+        """Pause these workers: from now on they start only tasks that are permitted."""
         for worker in set(workers) - self.held:
             self.held.add(worker)
             self._ask(worker)

@@ -85,7 +85,7 @@ LINK, OBJECTS = "link", "objects"
 
 
 class ExecutorFeature(Enum):
-    """The optional parts of the contract."""
+    """What an executor may support in addition to the required parts of the contract."""
 
     CRASH = "crash"
     """a task that ends its process fails with `PROCESSOR_DIED`, and the worker continues"""
@@ -94,9 +94,9 @@ class ExecutorFeature(Enum):
     TIME_LIMIT = "time limit"
     """a task that runs longer than `task_timeout_seconds` ends with `TIMED_OUT`"""
     SUSPENSION = "suspension"
-    """`hard_processor_suspend`: the process of a blocked task is stopped"""
+    """the process of a blocked task is stopped if `hard_processor_suspend` is set"""
     MEMORY = "memory"
-    """unused memory is returned to the system"""
+    """the executor returns unused memory to the system"""
     WAITS = "waits"
     """a task that waits by `task_context` reports the wait; otherwise only the task's client does (`ProcessorNews`)"""
     WATCH = "watch"

@@ -58,7 +58,7 @@ class HostSettings(NamedTuple):
     agent_token: str
     """the token of the agent, in hexadecimal digits"""
     is_elastic: bool = False
-    """whether the agent follows the capacity of the engine"""
+    """whether the host reports changes of the engine's capacity to the agent"""
 
 
 class Host:

@@ -72,7 +72,7 @@ class DropRun:
 
 @message
 class DropHostObjects:
-    """Drop objects that later tasks do not need."""
+    """Delete objects in the host that later tasks do not need."""
 
     object_ids: Iterable[ObjectId]
 
@@ -98,7 +98,7 @@ class EngineHost(Actor):
         self._waiting: list[SubmitRun] = []
         """runs that arrived while there was no host"""
         self._sent_objects: set[ObjectId] = set()
-        """the objects that the host has"""
+        """the ids of the objects that were sent to the present host"""
         self._process: subprocess.Popen[bytes] | None = None
         self._end_of_process: int | None = None
         self._channel: Channel | None = None

@@ -46,7 +46,7 @@ class ContextByThread(TaskContext):
     # For threads of tasks
 
     def enter(self, context: ProcessorTaskContext) -> None:
-        """Let this thread run tasks with the context."""
+        """Use this context for clients in the calling thread, which runs tasks."""
         self._mine.context = context
         self._inline.add(context)
 

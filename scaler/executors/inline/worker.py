@@ -81,7 +81,7 @@ class _State(Enum):
 
 @dataclass(eq=False)
 class _ThreadRun:
-    """A task in a thread."""
+    """A task that a thread runs, and the state of its run."""
 
     task: RunTask
     number: int

@@ -158,7 +158,7 @@ class ProcessorUnblocked:
 
 @message
 class ResumeProcessor:
-    """Let a blocked task resume."""
+    """Slot to processor proxy: let the blocked task with this number resume."""
 
     number: int
     task: int
@@ -166,7 +166,7 @@ class ResumeProcessor:
 
 @message
 class DismissProcessor:
-    """End a processor that is not needed."""
+    """Slot to processor proxy: end a processor that is not needed, unless a client in it has open tasks."""
 
     number: int
 
@@ -248,7 +248,7 @@ class ProcessStarted:
 
 @message
 class ProcessNotStarted:
-    """The system has refused to start a process."""
+    """Fork server proxy to processor proxy: the system has refused to start a process."""
 
     number: int
     errno: int

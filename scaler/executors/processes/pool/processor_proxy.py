@@ -90,7 +90,7 @@ preloaded modules or an initializer of the user there is no limit.
 
 
 class ProcessorNotStartedError(ExplainedError):
-    """A processor ended before it was ready for work."""
+    """The process of a processor was not started, has died before it was ready, or was not ready in time."""
 
 
 @message

@@ -103,7 +103,7 @@ class Cancellation:
         self._send_kill(processor, reason)
 
     def distrust(self, processor: ProcessorRecord, reason: str) -> None:
-        """Distrust the processor from now on, and kill it."""
+        """Kill the processor, and ignore its messages from now on."""
         self._processors.apply(processor, DISTRUST)
         self._send_kill(processor, reason)
 
@@ -112,7 +112,7 @@ class Cancellation:
         processor.proxy.send(KillProcessor(processor.number, reason))
 
     def _insist(self, due: StopDue) -> None:
-        """Stop again those runs that have not ended yet."""
+        """Interrupt or withhold again the runs that must end and have not ended yet."""
         processor, stop = self._processors.get(due.number), self.stops.get(due.number)
         if processor is None or stop is None or processor.state in KILLED_STATES:
             return

@@ -129,7 +129,7 @@ class Prefetch:
             processor.held_us += expected_us
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
-        """Forget deleted functions; ids of other objects are ignored."""
+        """Forget the run times of deleted functions; ids of other objects are ignored."""
         self._count()
         self._durations.forget(function_ids)
 

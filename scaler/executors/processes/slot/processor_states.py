@@ -77,7 +77,7 @@ IGNORED: frozenset[tuple[State, Event]] = frozenset(
 
 
 class IllegalProcessorTransitionError(RuntimeError):
-    """An event that cannot happen in this state."""
+    """An event that cannot happen in the present state of a processor."""
 
 
 def next_state(state: State, event: Event) -> State | None:

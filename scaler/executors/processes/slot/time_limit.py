@@ -60,7 +60,7 @@ class TimeLimit:
         self._due_at.pop(processor.number, None)
 
     def watch(self, processor: ProcessorRecord, tasks: Iterable[RunTask]) -> None:
-        """Watch this processor, which has received these tasks."""
+        """Schedule a check of this processor, which has received these tasks, if a task has a time limit."""
         seconds = self._shortest(tasks)
         if seconds < math.inf and self._now() + seconds < self._due_at.get(processor.number, math.inf):
             self._look_in(processor.number, seconds)

@@ -71,7 +71,7 @@ from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 
 ENTRY_POINTS = "scaler.engines"
-"""The group of entry points in which a package names its executors."""
+"""The group of entry points under which a package registers its executors."""
 
 PROCESSES = "processes"
 FUTURES = "futures"
@@ -85,7 +85,7 @@ LINK, OBJECTS = "link", "objects"
 
 
 class ExecutorFeature(Enum):
-    """What an executor may support in addition to the required parts of the contract."""
+    """The features that an executor may support in addition to the required parts of the contract."""
 
     CRASH = "crash"
     """a task that ends its process fails with `PROCESSOR_DIED`, and the worker continues"""

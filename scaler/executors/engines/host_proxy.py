@@ -98,7 +98,7 @@ class EngineHost(Actor):
         self._waiting: list[SubmitRun] = []
         """runs that arrived while there was no host"""
         self._sent_objects: set[ObjectId] = set()
-        """the ids of the objects that were sent to the present host"""
+        """the ids of the objects that were sent to the current host"""
         self._process: subprocess.Popen[bytes] | None = None
         self._end_of_process: int | None = None
         self._channel: Channel | None = None

@@ -44,7 +44,7 @@ def message_class(soamapi: Any) -> type[Any]:
 
 
 def container_class(soamapi: Any) -> type[Any]:
-    """Return the class of the service's container."""
+    """Return the class with which Symphony runs the tasks of this service."""
     message = message_class(soamapi)
 
     class TaskContainer(soamapi.ServiceContainer):  # type: ignore[misc]  # it is not installed where this is checked

@@ -1,4 +1,5 @@
-"""Values of users to bytes and back: functions, classes, modules, and which part of a value cannot be written.
+"""Turns values of users into bytes and back: functions, classes, modules. Names the part of a value that cannot be
+serialised.
 
 Used by clients and processors. The scheduler and the agents see only frames of bytes.
 """

@@ -20,7 +20,9 @@ from scaler.pickling.pickler import Pickler
 from scaler.texts import described, shown
 
 SEARCH_SECONDS = 0.25
-"""The processor time after which the search ends, not counting code of the parts themselves."""
+"""The processor time after which the search ends. It is checked only when a pickler writes, so code of users may exceed
+it.
+"""
 
 DEPTH_MOST = 16
 """The greatest depth of the search: longer paths are of no use to readers."""
@@ -35,15 +37,18 @@ PARTS_MOST = 100_000
 """The most parts of one value that are checked."""
 
 ALONE_MOST = 16
-"""The most parts that are serialised one by one. More are serialised together, and halved where that fails."""
+"""The most parts of a value that are serialised one by one. A longer list of parts is first halved until it is this
+short.
+"""
 
 _Part: TypeAlias = tuple[str, object, object]
-"""The name of a part, with a placeholder for its key; the key; and the part."""
+"""A part of a value: the form of its name, such as `[{}]`; the key that fills the placeholder; and the part itself."""
 
 
 def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
-    """Return which part of a value cannot be serialised: `[3]['lock'] (_thread.lock)`; "" if it is the value itself, or
-    was not found within `seconds` of processor time.
+    """Return which part of a value cannot be serialised, as in `[3]['lock'] (_thread.lock)`.
+
+    Return "" if it is the value itself, or if no part was found within `seconds` of processor time.
     """
     try:
         found = _Search(time.thread_time() + seconds).inside(value, "")
@@ -83,11 +88,11 @@ def _called(frame: FrameType, module: str) -> str:
 
 
 class _OutOfTimeError(Exception):
-    """The time of the search is used up."""
+    """The search has used up its processor time."""
 
 
 class _Search:
-    """One search, which is also the file that its picklers write to."""
+    """A search for the part that cannot be serialised. It is also the file that the picklers of the search write to."""
 
     def __init__(self, end: float) -> None:
         self._end = end
@@ -95,13 +100,14 @@ class _Search:
         """values whose parts were searched, kept alive so that no other object gets their ids"""
 
     def write(self, data: object) -> None:
-        """Drop what a pickler has written, and check the time."""
+        """Discard what a pickler has written, and raise `_OutOfTimeError` if the search has used up its time."""
         del data
         if time.thread_time() > self._end:
             raise _OutOfTimeError
 
     def inside(self, value: object, path: str, depth: int = 0) -> tuple[str, object] | None:
-        """Return the path to the innermost part that fails, and that part, as far as time and depth allow.
+        """Return the path to the innermost part that cannot be serialised, and that part, as far as time and depth
+        allow.
 
         Return None if all parts that fail lead back to values that were searched before.
         """
@@ -123,8 +129,8 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Drop most of the parts before the first one that fails. Many parts are serialised at once, so some may
-        remain.
+        """Return the parts from the first one that cannot be serialised. Some parts before it may be left, because many
+        parts are tested together.
         """
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
@@ -205,7 +211,7 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield the values that an object reduces to; none if reducing it raises, so that the object itself is the
+    """Yield the values that an object reduces to. Yield nothing if the reduction raises: then the object itself is the
     culprit.
     """
     try:

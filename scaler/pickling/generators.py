@@ -29,7 +29,7 @@ from scaler.pickling.pickled_functions import is_found_by_name
 from scaler.pickling.pickler import is_global_generator
 
 _NUMPYS = ("Generator", "BitGenerator", "RandomState")
-"""The classes of NumPy's generators, in the order in which its module imports them."""
+"""The names of the classes of NumPy's generators, in the order in which `numpy.random` imports them."""
 _VALUES_MOST = 1000
 """The most values that are checked for one function."""
 _MEMBERS_MOST = 100
@@ -52,7 +52,7 @@ def find_generator(function: Any) -> str:
 
 
 def parts_of(function: Any) -> Iterator[FunctionPart]:
-    """Iterate over the values that are pickled with a function, the function first. Their number is bounded."""
+    """Iterate over the values that are pickled with a function, the function first: at most `_VALUES_MOST` values."""
     parts = deque([FunctionPart(function, "the function itself")])
     seen: dict[int, object] = {}
     while parts and len(seen) < _VALUES_MOST:

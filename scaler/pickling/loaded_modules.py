@@ -20,19 +20,21 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 LOOK_SECONDS = 0.2
-"""The longest pause between two checks of the files, unless a check itself takes long."""
+"""The pause between two checks of the files; longer only if `WAIT_PER_LOOK` requires it."""
 
 WAIT_PER_LOOK = 20
-"""The length of a pause as a multiple of the check before it, so that slow file systems cost 5 % at most."""
+"""The least pause after a check, as a multiple of the duration of that check. So checks of slow file systems cost 5 %
+at most.
+"""
 
 Stamp: TypeAlias = tuple[int, int, int]
-"""Properties of a file that an edit changes."""
+"""Modification time, size and inode of a file. An edit changes them."""
 
 Contents: TypeAlias = dict[Any, Any]
-"""The identities of the values in a module, by name. A reload changes them."""
+"""The identities of the values in a module, by name. A reload of the module changes them."""
 
 Version: TypeAlias = tuple[Stamp, Contents | None]
-"""The file of a module, and what was loaded from it; None if it is not loaded."""
+"""The stamp of a module's file, and the contents of the loaded module; None instead of contents if it is not loaded."""
 
 
 class ModuleVersions:
@@ -60,7 +62,7 @@ class ModuleVersions:
         return found
 
     def accept(self, versions: Mapping[str, Version]) -> None:
-        """Remember these versions: they are no longer new."""
+        """Remember versions, so that `find_new` no longer returns them."""
         self._known.update(versions)
 
 
@@ -134,14 +136,16 @@ def is_installed(name: str) -> bool:
 
 
 def file_of(name: str) -> str:
-    """Return the source file of a loaded module; empty if it has none or belongs to Python or Scaler."""
+    """Return the source file of a loaded module; empty if the module has no source file, or belongs to Python or
+    Scaler.
+    """
     module: Any = sys.modules.get(name)
     file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
     return file if isinstance(file, str) and _is_source(name, file) else ""
 
 
 def is_own(name: str, file: str) -> bool:
-    """Return whether a module, loaded or not, belongs to the user's program and has a source."""
+    """Return whether a module, loaded or not, belongs to the user's program and has a source file."""
     return _is_source(name, file) and not _is_installed(file)
 
 
@@ -157,12 +161,19 @@ def _is_installed(file: str) -> bool:
 
 
 def words_of(source: bytes) -> frozenset[str]:
-    """Return the words of a source. A source imports only what it names."""
+    """Return the words of a source text. A module can import only modules whose names are among the words of its
+    source.
+    """
     return frozenset(re.findall(r"\w+", source.decode("utf-8", "replace")))
 
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the modules of `own` in `names`, all modules that these mention, directly or not, and their packages."""
+    """Return the user's modules `names`, the modules that their sources mention, directly or not, and the packages of
+    all of them.
+
+    Args:
+        own: the modules of the user's program, and their files.
+    """
     called: dict[str, list[str]] = {}
     for name in own:
         called.setdefault(name.rpartition(".")[2], []).append(name)
@@ -191,10 +202,11 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of `tops`, and those that may use them, judging by their sources.
+    """Return the loaded modules of the packages `tops`, and the modules of the user that may use them, judging by their
+    sources.
 
     Args:
-        sources: the sources of modules whose source is not in their file.
+        sources: the sources of modules that were not loaded from a file.
     """
     found = {name.partition(".")[0] for name in sys.modules}.intersection(tops)
     words: dict[str, set[str]] = {}
@@ -217,16 +229,16 @@ class _ReloadEvents:
         self.count = 0
 
     def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> None:
-        """Find nothing, and count a reload, which passes the old module as `target`."""
+        """Find no module. Count the call as a reload if it passes the old module as `target`."""
         del fullname, path
         self.count += target is not None
 
     def on_cell_start(self, *_info: object) -> None:
-        """Count the start of a cell, before which `%autoreload` reloads modules."""
+        """Count the start of a cell of IPython, because `%autoreload` reloads modules before each cell."""
         self.count += 1
 
     def start(self) -> None:
-        """Start counting."""
+        """Start counting reloads and cells."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
         find = getattr(sys.modules.get("IPython"), "get_ipython", None)
@@ -239,10 +251,11 @@ _events = _ReloadEvents()
 
 
 class ReloadWatch:
-    """Checks whether modules were reloaded: after each event that is counted, and from time to time.
+    """Decides when to check whether modules were reloaded: after each event that `_ReloadEvents` counts, and from time
+    to time.
 
     Args:
-        look: checks the modules.
+        look: the function that checks the modules.
     """
 
     def __init__(self, look: Callable[[], None]) -> None:
@@ -258,7 +271,7 @@ class ReloadWatch:
             self.look()
 
     def look(self) -> None:
-        """Check the modules now. Other threads that call this meanwhile wait for the check."""
+        """Check the modules now. Another thread that calls this during the check waits until the check has ended."""
         with self._lock:
             seen, started = _events.count, time.monotonic()
             self._look()

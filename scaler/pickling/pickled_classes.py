@@ -24,17 +24,17 @@ from scaler.pickling import pickler
 from scaler.pickling.pickler import Reduced, is_by_value
 
 _CLASSES_MOST = 256
-"""The most pickles that are kept."""
+"""The most classes whose pickles are kept."""
 
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
 _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
-"""cloudpickle's table of classes by id, and its function that gives a class an id. Neither is public; without them,
-results are written as cloudpickle does.
+"""Two private parts of cloudpickle: the table of classes by id (`_by_identity`), and the function that gives a class an
+id. If cloudpickle lacks them, results are written as cloudpickle does.
 """
 
 _PYTHONS = "_abc_impl"
-"""An attribute that Python sets, although its name is not a special one."""
+"""The name of an attribute that Python sets, although it does not begin and end with two underscores."""
 
 _STEADY = frozenset(
     {FunctionType, BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, classmethod, staticmethod, property}
@@ -42,7 +42,7 @@ _STEADY = frozenset(
 
 
 class _Written(NamedTuple):
-    """The pickle of a class, and the values that it was made from."""
+    """The pickle of a class, and the attributes of the class from which the pickle was made."""
 
     reduced: Reduced
     classes: list[type]
@@ -53,20 +53,20 @@ class _Written(NamedTuple):
 
 _written: dict[type, _Written] = {}
 _received: WeakKeyDictionary[type, bytes] = WeakKeyDictionary()
-"""class of another program -> its last pickle"""
+"""class of another program -> the last pickle of that class"""
 _accepts_changes = False
 
 
 def accept_changes() -> None:
-    """Set the attributes of a known class whenever another pickle of it arrives. For worker processes, which have no
-    classes of their own.
+    """Let `read_class` set the attributes of a known class whenever another pickle of the class arrives. Called in
+    worker processes, which define no classes themselves.
     """
     global _accepts_changes  # noqa: PLW0603 - like the classes, it is of the whole process
     _accepts_changes = True
 
 
 def read_class(identity: str, pickled: bytes) -> type:
-    """Return the class with this identity. Read it from its pickle if this process does not have it, or has another
+    """Return the class with this identity. Read the class from `pickled` if this process lacks it, or has another
     version.
     """
     known: type | None = None if _by_identity is None else _by_identity.get(identity)
@@ -80,10 +80,12 @@ def read_class(identity: str, pickled: bytes) -> type:
 
 
 class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
-    """The pickler of results. It differs from that of arguments only in classes that are pickled by value."""
+    """The pickler of results. It differs from the pickler of arguments only in classes that are pickled by value."""
 
     def class_reduced(self, cls: type) -> Reduced:
-        """Return what is written for a class: its identity and its pickle."""
+        """Return what is written for a class. A class that is pickled by value is written as its identity and its
+        pickle.
+        """
         written = _written.get(cls)
         if written is not None and _same(written.values, _values_of(written.classes)):
             return written.reduced

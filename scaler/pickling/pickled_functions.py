@@ -1,4 +1,4 @@
-"""Pickled functions: what the pickle of a function depends on, so that a pickle that cannot change is made once.
+"""Pickled functions: keys for pickles of functions, so that a pickle that cannot change is made only once.
 
 Used by the client, and by processors, which remember from which pickle they read a function.
 """
@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import cloudpickle
 
 _read: WeakKeyDictionary[Callable[..., Any], tuple[tuple[Any, ...], Sequence[bytes]]] = WeakKeyDictionary()
-"""function that this process has read -> what its pickle depends on, and the frames that it was read from"""
+"""function that this process has read -> the key of its pickle, and the frames that the function was read from"""
 
 
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
@@ -50,7 +50,7 @@ def read_from(function: Callable[..., Any], state: tuple[Any, ...] | None) -> Se
     """Return the frames that `function` was read from, if they are still its pickle; None if that is not known.
 
     Args:
-        state: the present result of `what_pickle_depends_on`.
+        state: the key that `what_pickle_depends_on` returns for the function now.
     """
     known = _read.get(function) if state else None
     return known[1] if known is not None and known[0] == state else None
@@ -69,7 +69,9 @@ def pickle_main_by_value() -> None:
 
 
 def is_found_by_name(function: Any) -> bool:
-    """Return whether the function's module and name lead to `function`. Then only these two are pickled."""
+    """Return whether a lookup of the function's module and name finds `function`. Such a function is pickled as these
+    two names.
+    """
     module_name, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or module_name in _MAIN_MODULES or not isinstance(path, str):
         return False  # a partial has the module of its class, and no name
@@ -86,7 +88,10 @@ def _is_plain_annotation(annotation: Any) -> bool:
 
 
 def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[ModuleType] | None:
-    """Return the modules among the globals that `code` may read; None if it may read any other global but `itself`."""
+    """Return the modules among the globals that `code` may read.
+
+    Return None if the code may read any other global, except the function `itself`.
+    """
     modules = []
     for name in code.co_names:
         if name in namespace:

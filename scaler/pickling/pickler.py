@@ -31,14 +31,18 @@ Reduced: TypeAlias = Any
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3
-"""The index of the class attributes among the arguments of cloudpickle's class skeleton."""
+"""The position of the class attributes among the arguments of the function with which cloudpickle makes a class."""
 
 _OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
 """Attributes that `functools.lru_cache` sets itself."""
 
 
 def is_by_value(reduced: Reduced) -> bool:
-    """Return whether cloudpickle writes a class by value, and not by name."""
+    """Return whether cloudpickle writes a class by value, and not by name.
+
+    Args:
+        reduced: what cloudpickle writes for the class.
+    """
     return type(reduced) is tuple and len(reduced) == 6
 
 
@@ -80,13 +84,15 @@ def _reduced_property(value: functools.cached_property[Any]) -> Reduced:
 
 
 def _is_registered(module_name: str) -> bool:
-    """Return whether the user has registered a module, or its package, to be pickled by value."""
+    """Return whether the user has registered a module, or its package, with cloudpickle to be pickled by value."""
     registered = cloudpickle.list_registry_pickle_by_value()
     return any(module_name == name or module_name.startswith(f"{name}.") for name in registered)
 
 
 def _has_slots(cls: type) -> bool:
-    """Return whether a class was made with slots. Tuples and enums make their slots themselves."""
+    """Return whether the author of a class has given it slots. Tuples and enums do not count: they make their slots
+    themselves.
+    """
     return (
         "__slots__" in vars(cls)
         and not issubclass(cls, (tuple, Enum))
@@ -113,7 +119,9 @@ if _NO_FILE in _reduced_code_without_file(_reduced_code.__code__)[1]:
 
 
 class _Reducers(ChainMap[type, Callable[[Any], Reduced]]):
-    """The reducers of classes. It has as few maps as possible, because each object is looked up in them."""
+    """Finds the function that reduces the objects of a class. It has as few maps as possible, because each object is
+    looked up in them.
+    """
 
     def __missing__(self, cls: type) -> Callable[[Any], Reduced]:
         if cls is getattr(sys.modules.get("numpy.random.mtrand"), "RandomState", None):
@@ -131,7 +139,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj) if cls is FunctionType else NotImplemented
 
     def class_reduced(self, cls: type) -> Reduced:
-        """Return what is written for a class."""
+        """Return what is written for a class: what cloudpickle writes, and the slots of the class."""
         reduced = super().reducer_override(cls)
         if is_by_value(reduced) and _has_slots(cls):
             reduced[1][_KEYWORDS]["__slots__"] = vars(cls)["__slots__"]
@@ -139,7 +147,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 Pickler: Any = _Pickler if sys.implementation.name == "cpython" else cloudpickle.Pickler
-"""In other Pythons than CPython, cloudpickle has other hooks, and a function with a cache is an ordinary function."""
+"""The class of the pickler. In other Pythons than CPython it is cloudpickle's, which has other hooks there."""
 
 
 def dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:

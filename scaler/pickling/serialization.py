@@ -38,16 +38,18 @@ INLINE_BYTES = 16 * 1024
 """The largest value that is sent inside the header of a message; a larger one is sent as frames or is an object."""
 
 FRAME_BYTES = 8 * 1024
-"""The largest argument in the block of its call; a larger one is sent as frames, which are not copied on their way."""
+"""The largest argument in the block of its call. A larger argument is sent as frames, which are not copied on their
+way.
+"""
 
 CARRIED_BYTES = 1 << 20
 """The most bytes of frames that are sent with one call; further arguments become objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""The bytes of values in one block of arguments above which the largest of them leave the block."""
+"""The most bytes of values in one block of arguments. In a larger block, the largest values are sent separately."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""The smallest value that may leave a block: to send a smaller one separately costs more than it saves."""
+"""The smallest value of a large block that is sent separately. For smaller values that would cost more than it saves."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -55,8 +57,8 @@ OUT_OF_BAND_BYTES = 64 * 1024
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
-"""Classes of this package that plain pickle writes as cloudpickle does, in a third of the time. Each class adds
-itself.
+"""Classes of Scaler that plain pickle writes as cloudpickle does, in a third of the time. The module of each class adds
+the class here.
 """
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
@@ -64,7 +66,7 @@ _PLAIN_DEPTH = 3
 
 
 class Serializer(abc.ABC):
-    """Turns values into bytes and back. Called for the function, for each argument and for the result.
+    """Turns values into bytes and back. Called for the function, for each argument and for the result of a task.
 
     An instance that is passed to a client is itself pickled and sent to the workers.
     """
@@ -79,7 +81,7 @@ class Serializer(abc.ABC):
 
 
 class DefaultSerializer(Serializer):
-    """cloudpickle, with a shortcut for plain values, which makes the same bytes in a fraction of the time."""
+    """Serialises with cloudpickle. For plain values a shortcut makes the same bytes in a fraction of the time."""
 
     def serialize(self, obj: Any) -> bytes:
         data = _plain(obj)
@@ -92,7 +94,7 @@ class DefaultSerializer(Serializer):
 
 
 DEFAULT_SERIALIZER = DefaultSerializer()
-"""Shared, because it has no state."""
+"""The shared instance of `DefaultSerializer`, which has no state."""
 
 
 def _plain(obj: Any) -> bytes | None:
@@ -118,7 +120,7 @@ def _are_plain(values: Collection[Any], depth: int) -> bool:
 
 
 class _OutOfBandBytes:
-    """Pickles large `bytes` as a buffer out of band. The plain pickler does so only for other types."""
+    """Pickles large `bytes` as a buffer out of band, which pickle itself does only for other types."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -128,24 +130,28 @@ class _OutOfBandBytes:
 
 
 BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().append)
-"""The pickle of any `_OutOfBandBytes`, which is its first frame."""
+"""The first frame of any large `bytes`: the pickle of an `_OutOfBandBytes`, which does not depend on its content."""
 
 
 def _dumps(is_result: bool = False) -> Callable[..., bytes]:
-    """Return the function that pickles values that are not plain."""
+    """Return the function that pickles values that are not plain.
+
+    Args:
+        is_result: whether the values are results of tasks.
+    """
     from scaler.pickling import pickled_classes, pickler  # noqa: PLC0415
 
     return pickled_classes.dumps if is_result else pickler.dumps
 
 
 def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list[Buffer]:
-    """Serialise `obj`: one frame for a small value, more if it holds large buffers.
+    """Serialise `obj`: one frame for a small value, more if the value holds large buffers.
 
     Args:
-        is_result: whether a task has returned it. The client already has the classes of results.
+        is_result: whether `obj` is the result of a task. The client already has the classes of results.
 
     Raises:
-        SerializeObjectError: if it cannot be serialised; the cause says why.
+        SerializeObjectError: if `obj` cannot be serialised; the cause says why.
     """
     try:
         if type(serializer) is not DefaultSerializer:
@@ -166,7 +172,7 @@ def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list
 
 
 def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
-    """Return the frame of a plain number, or None for any other value. A shortcut for most results."""
+    """Return the frame of a plain number; None for any other value. This is a shortcut for most results."""
     if type(obj) not in _NUMBERS or type(serializer) is not DefaultSerializer:
         return None
     data = pickle.dumps(obj, 3)
@@ -181,7 +187,7 @@ _TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of o
 
 
 def _reason(error: BaseException) -> str:
-    """Return the text of an exception, with its type unless a pickler raised it."""
+    """Return the text of an exception, with its type unless the exception is a `TypeError` or a `PicklingError`."""
     text = str(error)
     return text if isinstance(error, (TypeError, pickle.PicklingError)) else f"{type(error).__name__}: {text}"
 
@@ -195,7 +201,9 @@ def _described(obj: Any) -> str:
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:
-    """Return the bytes of a user's serializer. Their type is checked here, before they are sent."""
+    """Return the bytes that a user's serializer makes of a value. Raise `TypeError` if the serializer returns another
+    type.
+    """
     data = serializer.serialize(obj)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
@@ -220,7 +228,7 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
     """Return the object from which `to_frames` made `frames`.
 
     Raises:
-        DeserializeObjectError: if it cannot be read here; the cause says why.
+        DeserializeObjectError: if the object cannot be read in this process; the cause says why.
     """
     try:
         if type(serializer) is DefaultSerializer:
@@ -233,7 +241,7 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
 
 
 def reader_of(serializer: Serializer) -> Callable[[bytes], Any]:
-    """Return the function that reads a value of one frame. It may raise anything."""
+    """Return the function that reads a value from its only frame. That function may raise any exception."""
     return pickle.loads if type(serializer) is DefaultSerializer else serializer.deserialize
 
 
@@ -243,18 +251,18 @@ def size_of(frames: Frames) -> int:
 
 
 def frozen(frames: Frames) -> Sequence[Any]:
-    """Return `frames` as they are now: copied, unless they cannot change."""
+    """Return `frames` in a form that no longer changes: mutable frames are copied."""
     return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
 
 
 # Named functions are called by a name that both sides know, with JSON as values, from any language.
 
 NAMED = b"json"
-"""The first frame of a named function's object; the second one is the name. No pickle starts like that."""
+"""The first frame of the object of a named function; the second frame is the name. No pickle starts with these bytes."""
 
 
 class JsonSerializer(Serializer):
-    """JSON in UTF-8. A tuple becomes a list, and keys become strings."""
+    """Serialises as JSON in UTF-8. A tuple becomes a list, and keys become strings."""
 
     def serialize(self, obj: Any) -> bytes:
         return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -264,14 +272,14 @@ class JsonSerializer(Serializer):
 
 
 JSON_SERIALIZER = JsonSerializer()
-"""Shared, because it has no state."""
+"""The shared instance of `JsonSerializer`, which has no state."""
 
 Named: TypeAlias = Callable[[str], Callable[..., Any]]
-"""Returns the function that is served under a name; raises DeserializeObjectError if there is none."""
+"""Returns the function that is served under a name. Raises `DeserializeObjectError` if no function has that name."""
 
 
 def serves_nothing(name: str) -> Callable[..., Any]:
-    """Refuse a named function."""
+    """Raise `DeserializeObjectError`: this cluster serves no named functions."""
     raise DeserializeObjectError(
         f"this cluster serves no function by the name {name!r}: start it with --functions {name}=MODULE:FUNCTION"
     )
@@ -283,7 +291,7 @@ def serves_nothing(name: str) -> Callable[..., Any]:
 def exception_from_parts(
     kind: type[BaseException], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
 ) -> BaseException:
-    """Make an exception without its constructor, which may require other arguments."""
+    """Make an exception without a call of its constructor, which may require other arguments."""
     error = kind.__new__(kind, *arguments)
     BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
     error.__dict__.update(attributes)
@@ -291,14 +299,14 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """A serializer with the modules of the function (`scaler.pickling.shipped_modules`), sent instead of the serializer
-    alone.
+    """A serializer, and the modules that are sent with a function (`scaler.pickling.shipped_modules`). Sent instead of
+    the serializer alone.
     """
 
     serializer: Serializer
     modules: bytes
     versions: Versions
-    """versions of the packages that the function uses"""
+    """the versions of the packages that the function uses"""
 
 
 def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
@@ -326,7 +334,7 @@ def sent_with(frames: Frames) -> SerializerWithModules:
     """Return the serializer of a function object, and the modules and versions that were sent with the function.
 
     Raises:
-        DeserializeObjectError: if they cannot be read here.
+        DeserializeObjectError: if the serializer cannot be read in this process.
     """
     own: Any = DefaultSerializer()
     if memoryview(frames[0]).nbytes:
@@ -338,10 +346,10 @@ def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple
     """Return the serializer and the function of a function object.
 
     Args:
-        named: finds functions that are called by name.
+        named: returns the function that is served under a name.
 
     Raises:
-        DeserializeObjectError: if one of them cannot be read here.
+        DeserializeObjectError: if the serializer or the function cannot be read in this process.
     """
     if frames[0] == NAMED:
         return JSON_SERIALIZER, named(bytes(frames[1]).decode("utf-8", "replace"))
@@ -370,21 +378,30 @@ _RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position 
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""Kinds of arguments. An own object was made for this argument, so its task may change it. Frames are sent with the
-block.
+"""Kinds of arguments. `OWN_OBJECT` is an object that was made for this argument only, so the task may change it.
+`FRAMES` are sent with the block.
 """
 PICKLED = pickle.PROTO
-"""The first byte of a block that is one pickle, a tuple of positional arguments. It is no kind of argument."""
+"""The first byte of a block that is one pickle, of a tuple of positional arguments. No kind of argument has this
+number.
+"""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
-    """Return one argument of a call as bytes: a value (its bytes), or an object (its id)."""
+    """Return one argument of a call as bytes.
+
+    Args:
+        kind: the kind of argument.
+        data: the bytes of a value, or the id of an object.
+        name: the name of a keyword argument; empty for a positional one.
+    """
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
 
 
 def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"") -> bytes:
-    """Return one argument of a call whose frames are sent with the call, after the frames of earlier arguments.
+    """Return the entry in a block for an argument whose frames are sent with the call, after the frames of earlier
+    arguments.
 
     Args:
         pickle_of_them: a small first frame, which is part of the block.
@@ -393,19 +410,19 @@ def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"")
 
 
 def result_argument(position: int) -> bytes:
-    """Return one positional argument of a graph's node: the result of the node at that position."""
+    """Return the entry in a block for a positional argument of a graph's node: the result of the node at `position`."""
     return _RESULT_ARGUMENT.pack(RESULT, 0, 4, position)
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it; None if an argument is not plain, or
-    the block too large.
+    """Return the block of positional arguments as `DefaultSerializer` reads it. Return None if an argument is not
+    plain, or the block is too large.
 
-    Millions of blocks may wait, so simple values have protocol 3, which saves the 9 bytes of a frame. Each argument has
-    a pickle of its own if two of them may share an object.
+    Millions of blocks may wait, so simple values are pickled with protocol 3, which saves 9 bytes. Each argument has a
+    pickle of its own if two arguments may share an object.
 
     Args:
-        is_whole: whether the block contains the whole call, and may be one pickle.
+        is_whole: whether the block contains all arguments of the call, and may be one pickle.
     """
     n_containers = 0
     for argument in arguments:
@@ -429,8 +446,9 @@ def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None
 
 
 def plain_call(arguments: Sequence[Any], most_bytes: int) -> tuple[bytes, list[bytes]] | None:
-    """Return the block of positional arguments and the frames of the large ones. Return None if an argument is not
-    plain, or if the frames have `most_bytes` or more.
+    """Return the block of positional arguments, and the frames of the large arguments.
+
+    Return None if an argument is not plain, the block is too large, or the frames have `most_bytes` or more.
     """
     block, frames = b"", []
     for argument in arguments:
@@ -455,8 +473,9 @@ def read_arguments(
     """Return the positional and the keyword arguments in `block`.
 
     Args:
-        value: makes an argument from its bytes and, if there are any, its frames.
-        stored: returns the argument for the id of an object; its second argument says whether the task may change it.
+        value: makes an argument from its bytes or from its frames.
+        stored: returns the argument for the id of an object; its second parameter is whether the task may change the
+            object.
         frames: the frames that were sent with the block.
 
     Raises:
@@ -501,15 +520,15 @@ def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
-    """Return the block with results in place of positions, and the ids of the results that are objects.
+    """Return the block with results in place of positions of nodes, and the ids of the results that are objects.
 
     The scheduler calls this, so no value is unpickled.
 
     Args:
-        result: returns kind and data of the argument that replaces the result at a position.
+        result: returns kind and data of the argument that replaces the position of a node.
 
     Raises:
-        ValueError: if the block is malformed, or `result` raises it.
+        ValueError: if the block is malformed, or `result` raises this error.
     """
     if block[:1] == PICKLED:
         return block, b""

@@ -23,10 +23,10 @@ from scaler.pickling.loaded_modules import ModuleVersions, dependents_of
 from scaler.texts import shown
 
 Module: TypeAlias = ModuleType | str | os.PathLike[str]
-"""A module or package, or the path of one: a `.py` file or a folder."""
+"""A module or package, or its path: a `.py` file or a folder."""
 
 SOURCE_BYTES_MOST = 16 << 20
-"""The most bytes of source that one program sends; each of its functions includes all of it."""
+"""The most bytes of source that one program sends. Each function of the program is sent with all of this source."""
 
 
 class Source(NamedTuple):
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class Shipment(NamedTuple):
-    """Modules by name, and the process that has packed them."""
+    """The sources of modules by name, and the process that has packed them."""
 
     origin: int
     sources: dict[str, Source]
@@ -51,7 +51,7 @@ class Shipped:
         modules: the modules that the user has named.
 
     Raises:
-        ConfigError: if the source of one of them cannot be sent.
+        ConfigError: if a module cannot be sent.
     """
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
@@ -64,14 +64,14 @@ class Shipped:
         self.add(modules)
 
     def has(self, top: str) -> bool:
-        """Return whether the module or package of this name is sent."""
+        """Return whether the module or package of this name is sent to the workers."""
         return top in self._paths
 
     def add(self, modules: Iterable[Module]) -> None:
-        """Add modules as they are on disk, or pack them again.
+        """Pack the present files of modules, including modules that were packed before.
 
         Raises:
-            ConfigError: if one of them cannot be sent.
+            ConfigError: if a module cannot be sent.
         """
         added = dict(map(_located, modules))
         if added:
@@ -79,7 +79,8 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack modules again that were edited and, if they are loaded here, reloaded. Return whether there were any.
+        """Pack the modules again that were edited and, if this process has loaded them, reloaded. Return whether a
+        module has changed.
 
         Raises:
             ConfigError: if a module can no longer be sent.
@@ -87,11 +88,13 @@ class Shipped:
         return bool(self._paths) and self._pack(self._paths, _files(self._paths))
 
     def sources(self) -> dict[str, bytes]:
-        """Return the source of each module that is sent."""
+        """Return the source of each module that is sent, by name."""
         return {name: source.text for name, source in self._sources.items()}
 
     def packed(self) -> bytes:
-        """Return the modules as this process has loaded them; if it sends none, the modules that were shipped to it."""
+        """Return the packed modules of the client. If it sends no modules, return the modules that were shipped to this
+        process.
+        """
         return self._packed or _installed.packed
 
     def _pack(
@@ -125,7 +128,7 @@ _NOT_SENT = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_
 
 
 def _located(module: Module) -> tuple[str, Path]:
-    """Return the name and path of a module; for a module inside a package, those of the package."""
+    """Return the name and path of a module. For a module inside a package, return name and path of the package."""
     if isinstance(module, ModuleType):
         top = module.__name__.partition(".")[0]
         spec = getattr(sys.modules.get(top), "__spec__", None)
@@ -147,7 +150,7 @@ def _located(module: Module) -> tuple[str, Path]:
 
 
 def _files(paths: dict[str, Path]) -> dict[str, tuple[Path, bool]]:
-    """Return the files of all modules by name, and whether each is a package."""
+    """Return the files of all modules by name, and whether each module is a package."""
     files: dict[str, tuple[Path, bool]] = {}
     for name, path in paths.items():
         if not path.is_dir():
@@ -195,7 +198,7 @@ class _ShippedFinder:
 
 
 class _Loader:
-    """Loads a shipped module. Tracebacks show its lines."""
+    """Loads a shipped module. Tracebacks show the source lines of the module."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -212,7 +215,7 @@ class _Loader:
         return compile(self.get_source(fullname), self._source.path, "exec", dont_inherit=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Return None: Python makes the module."""
+        """Return None, so that Python creates the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - this is how a module is imported
@@ -222,13 +225,15 @@ _installed = _ShippedFinder()
 
 
 def carried() -> bytes:
-    """Return the packed modules that are installed in this process. Nested tasks send them along."""
+    """Return the packed modules that are installed in this process, which are sent with nested tasks."""
     return _installed.packed
 
 
 def install(packed: bytes) -> None:
-    """Make these modules importable in place of the modules shipped before. Modules that have changed, or mention
-    changed ones, are removed from `sys.modules`, so that they are imported again.
+    """Make packed modules importable in place of the modules shipped before.
+
+    Modules that have changed, or mention changed modules, are removed from `sys.modules`, so that they are imported
+    again.
     """
     if packed == _installed.packed:
         return
@@ -251,8 +256,8 @@ def _unpacked(packed: bytes) -> Shipment:
 
 
 class _Offered(_ShippedFinder):
-    """The last finder of a user's program that reads a function: finds modules sent with the function that the program
-    lacks.
+    """Finds modules that a user's program lacks and that were sent with a function that the program reads. Python asks
+    all other finders first.
     """
 
     def find_spec(
@@ -272,7 +277,7 @@ _offered = _Offered()
 
 
 def offer(packed: bytes) -> None:
-    """Make modules importable that this program does not have, without replacing its own."""
+    """Make the packed modules importable that this program lacks. Modules that the program has are not replaced."""
     shipment = _unpacked(packed)
     if shipment.origin == _ORIGIN or packed == _installed.packed:
         return
@@ -285,7 +290,7 @@ def offer(packed: bytes) -> None:
 
 
 def differing_sources(packed: bytes) -> list[str]:
-    """Return the sorted names of the modules that this program has loaded from a file with another source."""
+    """Return the sorted names of the packed modules that this program has loaded from a file with another source."""
     sources = _unpacked(packed).sources
     return sorted(name for name in sources.keys() & sys.modules.keys() if _differs(name, sources[name]))
 

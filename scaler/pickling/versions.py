@@ -1,7 +1,7 @@
-"""Versions: compares the versions of packages that a function uses where it is sent from and where it is read.
+"""Versions: compares the package versions of the sender of a function with those of the process that reads it.
 
-Called by the client when it pickles a function, and by the processes that read it. Each difference is logged once. The
-comparison imports no module, and a difference refuses no function.
+Called by the client when it pickles a function, and by the processes that read the function. Each difference is logged
+once. The comparison imports no module, and a difference refuses no function.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ Versions: TypeAlias = Mapping[str, str]
 _OURS_AND_PYTHONS = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
 
 _differing: dict[str, tuple[str, str]] = {}
-"""package -> its version in this process, and at the sender of the function that was read last"""
+"""package -> the version in this process, and the version at the sender of the function that was read last"""
 
 _said: set[tuple[str, str]] = set()
 
 
 def versions_used_by(function: Any) -> dict[str, str]:
-    """Return the versions of the packages that a function uses: those that its module imports if the function is found
-    by name, else those that its code names.
+    """Return the versions of the packages that a function uses.
+
+    If the function is found by name, these are the packages that its module imports; else the packages that its code
+    names.
     """
     function = getattr(function, "func", function)  # the function of a partial
     if is_found_by_name(function):
@@ -46,7 +48,7 @@ def versions_used_by(function: Any) -> dict[str, str]:
 def modules_of(values: Iterable[Any]) -> Iterator[str]:
     """Iterate over the names of the modules to which some values belong.
 
-    Only their types are used, because attributes may run code.
+    Attributes of the values are not read, because that may run code.
     """
     for value in list(values):
         if issubclass(type(value), ModuleType):
@@ -71,7 +73,9 @@ def compare(sent: Versions) -> None:
 
 
 def differences() -> str:
-    """Return the versions that differ from the sender's, as the end of a sentence; empty if none are known."""
+    """Return the versions that differ from those of the sender, as the end of a sentence; empty if no difference is
+    known.
+    """
     return ", ".join(f"{top} is {local} here and {remote} there" for top, (local, remote) in _differing.items())
 
 

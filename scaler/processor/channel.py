@@ -34,7 +34,9 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
+"""Flags of `recvmsg`: a received descriptor is not inherited by child programs; descriptors were dropped. On systems
+other than Linux, `subprocess` closes the descriptors.
+"""
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71
@@ -57,8 +59,8 @@ class Channel:
     """One end of a channel.
 
     Args:
-        connection: a stream socket of the family AF_UNIX, blocking or not; the channel owns it.
-        remembers_blocks: whether received blocks can be passed on: see `SharedBlock.map`.
+        connection: a stream socket of the family AF_UNIX, blocking or not; the channel owns the socket.
+        remembers_blocks: whether the frames of received blocks can be sent on in the same block: see `SharedBlock.map`.
     """
 
     def __init__(self, connection: socket.socket, remembers_blocks: bool = False) -> None:
@@ -66,9 +68,9 @@ class Channel:
         self._remembers_blocks = remembers_blocks
         self._inflow = ReceiveBuffer(_FRAME_BYTES_MOST, inf, is_greeted=True)
         self._descriptors: deque[int] = deque()
-        """descriptors of blocks whose messages are not complete"""
+        """descriptors of received blocks whose messages are not complete yet"""
         self._error: ChannelClosedError | None = None
-        """why nothing more can be received; raised after all earlier messages were returned"""
+        """the reason for which nothing can be received any longer; raised after all earlier messages were returned"""
         self._pending: deque[tuple[Any, SharedBlock | None]] = deque()
         self.descriptor = connection.fileno()
 
@@ -78,7 +80,7 @@ class Channel:
         """Send a message, with its frames in the stream or in a block, depending on their size.
 
         Returns:
-            whether everything was written. If not (a non-blocking end), the rest waits for `flush`.
+            whether the whole message was written. If a non-blocking end returns False, `flush` writes the rest.
 
         Raises:
             ChannelClosedError: if the other end has closed the channel.
@@ -94,8 +96,8 @@ class Channel:
         return self._write(pieces_of(header, frames), None)
 
     def send_in_stream(self, header: bytes, frames: Sequence[Any]) -> bool:
-        """Send a message whose frames are read once. They must not change until they are written. Returns and raises as
-        `send`.
+        """Send a message with all frames in the stream. The frames must not change until they are written. Returns and
+        raises as `send`.
         """
         return self._write(pieces_of(header, frames), None)
 
@@ -119,7 +121,7 @@ class Channel:
         return not must_wait and self.flush()
 
     def _send(self, data: Any, block: SharedBlock | None, more: Sequence[Any] = ()) -> int:
-        """Return how many bytes the socket has accepted."""
+        """Write data to the socket. Return how many bytes the socket has accepted."""
         try:
             if more:
                 return self._socket.sendmsg([data, *more])
@@ -132,7 +134,7 @@ class Channel:
             raise ChannelClosedError(str(error)) from error
 
     def flush(self) -> bool:
-        """Write the waiting bytes. Return whether all were written.
+        """Write the bytes that wait in this channel. Return whether all bytes were written.
 
         Raises:
             ChannelClosedError: if the other end has closed the channel.
@@ -155,12 +157,12 @@ class Channel:
     # In
 
     def receive(self) -> list[Message]:
-        """Return messages that have arrived; a blocking end waits for the first one.
+        """Return messages that have arrived; a blocking end waits for the first message.
 
         Some messages may be left for the next call. The descriptor is still readable then.
 
         Raises:
-            ChannelClosedError: if the other end has closed the channel, after all that it sent was returned.
+            ChannelClosedError: if the other end has closed the channel, and all messages that it sent were returned.
         """
         messages: list[Message] = []
         n_bytes = self._read(messages)
@@ -174,8 +176,9 @@ class Channel:
         return messages
 
     def _read(self, messages: list[Message]) -> int:
-        """Read once and add the complete messages to `messages`. Return the number of bytes read; 0 also at the end of
-        the stream, if earlier messages have to be returned first.
+        """Read from the socket once, and add the complete messages to `messages`. Return the number of bytes read.
+
+        Return 0 also at the end of the stream, if `messages` must be returned before the error is raised.
         """
         try:
             if self._error is not None:
@@ -190,7 +193,7 @@ class Channel:
         return n_bytes
 
     def _read_once(self) -> tuple[int, list[Message]]:
-        """Read once. Return the number of bytes read, and the messages that are complete now."""
+        """Read from the socket once. Return the number of bytes read, and the messages that are complete now."""
         inflow, data = self._inflow, b""
         try:
             if inflow.room:
@@ -223,7 +226,9 @@ class Channel:
                 self._descriptors.extend(descriptors)
 
     def _opened(self, message: Message) -> Message:
-        """Return a message as it was sent, with its frames mapped if they are in shared memory."""
+        """Return a received message in the form in which it was sent, with its frames mapped if they are in shared
+        memory.
+        """
         header, parts = message
         if header:
             return message
@@ -238,7 +243,7 @@ class Channel:
             raise BlockLostError(f"{sum(sizes):,} bytes cannot be mapped: {why}") from error
 
     def has_input(self) -> bool:
-        """Return whether there is anything to receive, which includes the end of the stream."""
+        """Return whether `receive` would return or raise without waiting."""
         try:
             self._socket.recv(1, _PEEK)
         except BlockingIOError:

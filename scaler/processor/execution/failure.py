@@ -1,8 +1,8 @@
 """Failure: describes the exception of a task in a form that can be sent. No exception object can make this fail.
 
-An exception may outlive its task in a module, a cache or a future. Each `raise` adds frames to its traceback, and the
-frames keep the locals of all tasks that have raised it. So describing an exception releases its frames, and formats a
-bounded number of them.
+An exception may outlive its task in a module, a cache or a future. Each `raise` adds frames to the traceback, and the
+frames keep the locals of all tasks that have raised the exception. So describing an exception releases its frames, and
+formats a bounded number of them.
 
 Used by the code that calls user functions.
 """
@@ -33,19 +33,19 @@ T = TypeVar("T")
 TEXT_CHARACTERS = 64 * 1024
 """The most characters of a message or a traceback that are sent."""
 EXCEPTION_BYTES = 4 * 1024 * 1024
-"""A larger exception is sent as text only."""
+"""The most bytes of a pickled exception that are sent. A larger exception is sent as text only."""
 
 CHAIN_MOST = 20
-"""The most exceptions of a chain that are formatted, counted from its end."""
+"""The most exceptions of a chain that are formatted, counted from the end of the chain."""
 SHOWN_MOST = 100
-"""The most exceptions that are formatted in all, members of groups included."""
+"""The most exceptions that are formatted for one failure, including the members of groups."""
 FRAMES_MOST = 1000
-"""The most frames of an exception that are formatted, counted from its end, as in tracebacks of the interpreter."""
+"""The most frames of an exception that are formatted, counted from the end of the traceback."""
 _GROUP_WIDTH = 15
-"""The most members of a group that `traceback` formats; it counts the others."""
+"""The most members of a group that `traceback` formats; it only counts further members."""
 _CLEAN_MOST = 100
-"""After this number of exceptions in a row without frames, the rest of a chain is skipped: earlier tasks have released
-it.
+"""The number of successive exceptions without frames after which the rest of a chain is skipped. Earlier tasks have
+released the frames of that rest.
 """
 
 BASES_MOST = 32
@@ -59,12 +59,12 @@ _OWN_FILES = {
 
 
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
-    """Return type, text, traceback and, if it can be pickled and read again, the exception itself.
+    """Return type, text and traceback of an exception, and the pickled exception if it can be pickled and read again.
 
     Release the frames of the exception, of its chain and of its members.
 
     Args:
-        worker: the name of the worker that called the function, if it has one.
+        worker: the name of the worker that called the function; empty if there is no worker.
     """
     raised = error
     if type(error) is DeserializeObjectError and error.__cause__ is not None:
@@ -101,7 +101,7 @@ def _about_result(error: SerializeObjectError) -> SerializeObjectError:
 
 
 def _hint(error: BaseException) -> str:
-    """Return a hint for an error that is probably about a value that tasks share; else ""."""
+    """Return a hint if the error is probably about a value that several tasks share; else ""."""
     if type(error) in (ValueError, TypeError) and "read-only" in str(error):
         return (
             "(Values of send_object and of graphs are shared by the tasks of a worker process, so their arrays and "
@@ -111,7 +111,7 @@ def _hint(error: BaseException) -> str:
 
 
 def _about_value(error: DeserializeObjectError, cause: BaseException, worker: str) -> DeserializeObjectError:
-    """Return the error with a message that says more: users often meet such errors first, and can act on them."""
+    """Return the error with a message that says which value cannot be read, why, and what to do."""
     what = _try(_unreadable_part, error, "")
     if not what:
         return error
@@ -151,7 +151,7 @@ def _about_module(what: str, missing: str, who: str) -> str:
 def _unreadable_part(error: BaseException) -> str:
     """Return what could not be read: the function, or which argument of which function; "" if that is not known.
 
-    It is found in the frames of the error, so that calls record nothing for it.
+    This is found in the frames of the error, so that successful calls record nothing.
     """
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
@@ -164,7 +164,11 @@ def _unreadable_part(error: BaseException) -> str:
 
 
 def _parameter(function: Callable[..., object], reads: Mapping[str, Any]) -> str:
-    """Return a name for the argument that is being read, in the form that the client uses for arguments."""
+    """Return a name for the argument that was being read, in the form that the client uses for arguments.
+
+    Args:
+        reads: the local variables of `read_arguments`.
+    """
     start, size = reads["start"], reads["name_bytes"]
     if size:
         return f"the argument {reads['block'][start - size : start].decode()!r}"
@@ -221,9 +225,10 @@ def _bases(error: BaseException) -> tuple[str, ...]:
 
 
 def _traceback(error: BaseException) -> str:
-    """Format an exception, its chain and its members as `traceback` does, within the bounds above.
+    """Format an exception, its chain and its members as `traceback` does, within the limits of this module.
 
-    `TracebackException` has no bound for a chain, so each exception is formatted separately, and they are linked here.
+    `TracebackException` has no limit for a chain. So each exception is formatted separately, and the texts are linked
+    here.
     """
     whole = _own_summary(error)
     shown, seen, is_cut = [(error, whole, 1)], {id(error)}, False
@@ -246,7 +251,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _own_summary(error: BaseException) -> Any:
-    """Return what `traceback` formats of an exception, without its chain and its members."""
+    """Return what `traceback` formats of one exception, without its chain and its members."""
     frames = _last(_user_frames(error))
     summary: Any = traceback.TracebackException(type(error), error, frames, _seen=set())
     summary.__cause__ = summary.__context__ = summary.exceptions = None
@@ -254,7 +259,7 @@ def _own_summary(error: BaseException) -> Any:
 
 
 def _earlier(error: BaseException) -> tuple[str, BaseException | None]:
-    """Return the exception to format above this one, and the name of the attribute that links them."""
+    """Return the exception to format above `error`, and the name of the attribute that links the two."""
     if error.__cause__ is not None:
         return "__cause__", error.__cause__
     return "__context__", None if error.__suppress_context__ else error.__context__
@@ -286,7 +291,7 @@ def _last(frames: TracebackType | None) -> TracebackType | None:
 def _release_frames(error: BaseException) -> None:
     """Drop the tracebacks of an exception, of its chain and of its members.
 
-    Subclasses may override these attributes with code of their own, so the descriptors of `BaseException` are used.
+    The descriptors of `BaseException` are used, because a subclass may override the attributes with code of its own.
     """
     todo, seen = [(error, 0)], {id(error)}
     while todo:
@@ -306,7 +311,7 @@ _TRACEBACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in (
 def _pickled(error: BaseException) -> bytes:
     """Return the pickled exception; empty if it is too large or a test shows that it cannot be read again.
 
-    If its constructor takes other arguments than it passes to `Exception`, it is rebuilt without the constructor.
+    If the exception cannot be read by a call of its constructor, it is pickled in a form that needs no such call.
     """
     data: bytes = pickled_classes.dumps(error, protocol=5)
     if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
@@ -328,7 +333,7 @@ _GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 
 class _Parts:
-    """An object that is pickled as an exception: by class, arguments and attributes."""
+    """An object that is pickled in place of an exception, and read as the exception without a call of its constructor."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -342,7 +347,7 @@ class _Parts:
 
 
 def _member(error: BaseException) -> BaseException | _Parts:
-    """Return what is pickled in place of an exception in a group."""
+    """Return what is pickled in place of a member of an exception group."""
     data = pickled_classes.dumps(error, protocol=5)
     return error if _can_be_read(data, type(error)) else _Parts(error)
 

@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 0.005
 
 
 class CallMeter:
-    """A wrapper of a function that calls it and measures the call.
+    """A wrapper of a function that calls the function and measures the call.
 
     Attributes:
         profile: a `PROFILE`; empty until the call has ended.
@@ -41,10 +41,10 @@ class CallMeter:
 
 
 class KernelWatch:
-    """Reads the peak memory that Linux has recorded since the last reset.
+    """Reads the peak memory of this process that Linux has recorded since the watch was created.
 
     Raises:
-        OSError: if the system does not permit that.
+        OSError: if the system does not permit a reset of the recorded peak.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class KernelWatch:
         self._before_bytes = _status("VmRSS:")
 
     def end(self) -> int:
-        """Return by how many bytes the memory rose."""
+        """Return the peak memory above the memory at the start, in bytes."""
         return max(0, _status("VmHWM:") - self._before_bytes)
 
 
@@ -64,7 +64,7 @@ def _status(name: str) -> int:
 
 
 class SampledWatch:
-    """Samples the memory in a thread."""
+    """Samples the memory of this process in a thread."""
 
     def __init__(self) -> None:
         import psutil  # noqa: PLC0415 - only here, and it takes long
@@ -83,7 +83,7 @@ class SampledWatch:
         self._peak_bytes = max(self._peak_bytes, self._process.memory_info().rss)
 
     def end(self) -> int:
-        """Return by how many bytes the memory rose."""
+        """Stop sampling. Return the peak memory above the memory at the start, in bytes."""
         self._is_over.set()
         self._thread.join()
         self._sample()
@@ -93,7 +93,8 @@ class SampledWatch:
 def new_memory_watch() -> KernelWatch | SampledWatch:
     """Start to watch the memory of this process, in the best way that the system permits.
 
-    Return freed memory to the system first. Otherwise a task that reuses it would seem to need none.
+    Before that, return freed memory to the system. Otherwise a task that reuses freed memory would seem to need no
+    memory.
     """
     trim_memory(0)
     if sys.platform == "linux":

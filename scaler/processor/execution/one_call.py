@@ -1,4 +1,4 @@
-"""One call: runs the function of a task where its values are, and describes how it ended.
+"""One call: runs the function of a task where its values are, and describes the result or the failure.
 
 Used by executors whose tasks do not run in a processor: threads of the engine `inline`, and other engines.
 """
@@ -23,8 +23,10 @@ LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
-    """Run a task and return its result, which also describes an exception. `values` has everything that the task
-    needs.
+    """Run a task and return its result, which also describes an exception.
+
+    Args:
+        values: contains the function and all objects that the task needs.
     """
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()

@@ -1,8 +1,9 @@
 """OutputSender: sends the lines that a task writes to the agent, with the number of the task.
 
-Used by the streams and by the `logging` handler below; puts lines into the uplink, before the result of the task. The
-lines and bytes per second are limited. Of the lines above the limit, the last ones of each task are sent at its end,
-and the others are counted. Of reports only the latest ones are sent. No task fails or waits because of its output.
+Used by the streams and by the `logging` handler in this module. Puts lines into the uplink, before the result of the
+task. The lines and bytes per second are limited. Of the lines above the limit, the last lines of each task are sent at
+its end, and earlier lines are only counted. Of reports only the latest is sent. No task fails or waits because of its
+output.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.processor import TaskOutput
 
 BURST_SECONDS = 2
-"""After a silence, the lines of this many seconds may be sent at once."""
+"""The number of seconds whose allowed lines may be sent at once after a silence."""
 LAST_LINES = 20
-"""The number of last lines of a task that are always sent when it ends."""
+"""The number of last lines of a task that are always sent, at the end of the task if not before."""
 
 
 class OutputSender:
@@ -33,7 +34,7 @@ class OutputSender:
         words: the progress page; the first word is the number of the executed task.
         put: puts an item into the uplink.
         put_report: puts a report into the uplink.
-        lines_per_second: the most lines that are sent per second; 0: none.
+        lines_per_second: the most lines that are sent per second; with 0, no output is sent.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class OutputSender:
         self._lock = threading.RLock()
         self._number = 0
         self._dropped = 0
-        """the number of dropped lines of this task, all before those in `held`"""
+        """the number of dropped lines of the present task, all written before the lines in `held`"""
         self.held: deque[TaskOutput] = deque()
-        """the latest lines of this task above the limit, to be sent when it ends"""
+        """the latest lines of the present task above the limit, to be sent when the task ends"""
 
     def send_line(self, stream: OutputStream, text: str) -> bool:
-        """Send a line that was written in any thread. Return whether it belongs to a task; other lines are only
+        """Send a line that was written in any thread. Return whether the line belongs to a task; other lines are only
         logged.
         """
         number = self._words[0]
@@ -80,11 +81,13 @@ class OutputSender:
         return True
 
     def belongs_in_log(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged even if the log excludes what tasks write. Used as a filter."""
+        """Return whether a record is logged even if the log excludes the output of tasks. Used as a filter of log
+        handlers.
+        """
         return record.name.startswith(OURS) or self._is_off or not self._words[0]
 
     def report(self, text: str) -> None:
-        """Send the progress of the task. Safe to call from any thread."""
+        """Send the progress of the executed task. Safe to call from any thread."""
         number = self._words[0]
         if number and not self._is_off:
             self._put_report(TaskOutput(number, OutputStream.REPORT, time.time_ns() // 1000, 0, text))
@@ -99,14 +102,14 @@ class OutputSender:
                 dropped = 0
 
     def forked(self) -> None:
-        """Stop sending in a process that a task has forked: its lines are only logged."""
+        """Stop sending lines, in a process that a task has forked. There, lines are only logged."""
         self._is_off = True
         self._lock = threading.RLock()
         self.held.clear()
 
 
 class OutputHandler(logging.Handler):
-    """Sends what tasks log, as a handler of the root logger."""
+    """A handler of the root logger that sends the records that tasks log."""
 
     def __init__(self, outputs: OutputSender) -> None:
         super().__init__()

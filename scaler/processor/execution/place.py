@@ -22,10 +22,10 @@ from scaler.process import hash_seed
 from scaler.texts import NAME_CHARACTERS, printable, read_json
 
 NAMES_CHARACTERS = 4096
-"""The most characters of all names of variables; further names are left out."""
+"""The most characters of all names of environment variables together; further names are left out."""
 PACKAGES_MOST = 64
 JSON_BYTES = 64 * 1024
-"""The longest JSON that is read."""
+"""The most bytes of encoded facts that are read."""
 
 _OF_SHELLS = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL"})
 _SET_FOR_WORKERS = frozenset({hash_seed.VARIABLE, *THREAD_VARIABLES})
@@ -37,7 +37,7 @@ class ProcessFacts(NamedTuple):
 
     host: str
     worker: str
-    """the name of the worker; empty in an engine of another kind"""
+    """the name of the worker; empty if the task did not run in a processor"""
     python: str
     """the version of Python"""
     packages: dict[str, str]
@@ -45,11 +45,11 @@ class ProcessFacts(NamedTuple):
     variables: Sequence[str]
     """the names of the environment variables, sorted, without those that shells and Scaler itself set"""
     omitted: int = 0
-    """the number of names that were left out"""
+    """the number of names of variables that were left out"""
 
     @classmethod
     def decode(cls, data: bytes) -> ProcessFacts | None:
-        """Return the facts in a `TaskFailure`; None if there are none or they cannot be read."""
+        """Return the facts in a `TaskFailure`; None if it has no facts, or they cannot be read."""
         try:
             found = read_json(zlib.decompressobj().decompress(data, JSON_BYTES))
             host, worker, python = (_text(found[key]) for key in ("host", "worker", "python"))
@@ -69,14 +69,14 @@ def process_facts(function: Any, worker: str = "") -> ProcessFacts:
     """Return the facts about this process.
 
     Args:
-        function: the function whose packages are named; None for no packages.
+        function: the function whose packages are listed; with None, no packages are listed.
         worker: the name of the worker.
     """
     return _facts(worker, _packages(function), tuple(os.environ))
 
 
 def encoded_facts(function: Any, worker: str = "") -> bytes:
-    """Return the facts about this process for a `TaskFailure`; empty if code of the function's module raises."""
+    """Return the facts about this process for a `TaskFailure`; empty if code of the user raises meanwhile."""
     try:
         return _encoded(worker, _packages(function), tuple(os.environ))
     except Exception:  # noqa: BLE001 - whatever classes of the user raise
@@ -96,7 +96,7 @@ def _facts(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[
 
 @functools.lru_cache(64)
 def _encoded(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> bytes:
-    """Encode the facts; cached, since many tasks fail in the same process."""
+    """Encode the facts. The result is cached, because many tasks fail in the same process."""
     place = _facts(worker, packages, variables)
     return zlib.compress(json.dumps(place._asdict(), separators=(",", ":")).encode(), 6)
 

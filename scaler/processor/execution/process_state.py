@@ -26,9 +26,9 @@ from scaler.process.user_code.descriptors import KeptDescriptors
 from scaler.processor.execution.streams import TaskTextStream
 
 PAUSE_NS = 25_000_000
-"""The average time between two full checks, in the long run."""
+"""The least average time between two full checks, in nanoseconds."""
 CHECKS_IN_A_ROW = 100
-"""The number of full checks that may follow each other without a pause."""
+"""The most full checks that may follow each other without a pause."""
 
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
 _sentinel = logging.getLogger("_scaler")
@@ -41,7 +41,7 @@ class ProcessState:
     Args:
         stream_of: returns the stream of tasks for `stdout` or `stderr`.
         descriptors: the descriptors of the process before its initializer.
-        output: the handler that takes what tasks log.
+        output: the handler for the records that tasks log.
     """
 
     def __init__(self, stream_of: Callable[[str], Any], descriptors: KeptDescriptors, output: logging.Handler) -> None:
@@ -56,14 +56,14 @@ class ProcessState:
         self._next_check_ns = 0
 
     def restore(self, started_ns: int) -> tuple[Any, Any, int]:
-        """Restore everything that a task has changed.
+        """Restore the streams, descriptors and loggers that a task has changed.
 
         Args:
             started_ns: the start time of the task.
 
         Returns:
-            `sys.stdout`, `sys.stderr`, and a time: the next check is after the first task that starts at that time or
-            later.
+            `sys.stdout`, `sys.stderr`, and a time. The next full check follows the first task that starts at that time
+            or later.
         """
         self._descriptors.restore()
         self._restore_streams()
@@ -90,7 +90,7 @@ def _is_closed(stream: Any) -> bool:
 
 
 def _opened(name: str) -> Any:
-    """Return a new stream for a descriptor of the process. Closing the stream does not close the descriptor."""
+    """Return a new stream for a standard descriptor of the process. Closing the stream does not close the descriptor."""
     number = _NUMBERS[name.strip("_")]
     with contextlib.suppress(OSError):
         return open(number, "w" if number else "r", 1, "utf-8", "backslashreplace", closefd=False)
@@ -125,7 +125,9 @@ class _KeptHandler(NamedTuple):
     formatter: logging.Formatter | None
 
     def restore(self) -> None:
-        """Restore the formatter too, because it may need what a filter adds to records."""
+        """Restore level, filters and formatter of the handler. The formatter may need attributes that a filter adds to
+        records.
+        """
         handler = self.handler
         if self == (handler, handler.level, handler.filters, handler.formatter):
             return
@@ -135,7 +137,9 @@ class _KeptHandler(NamedTuple):
 
 
 class _Logging:
-    """The loggers that have handlers, the logger of Scaler, and which loggers are disabled."""
+    """The state of `logging` to restore: the loggers with handlers, the logger of Scaler, and the names of disabled
+    loggers.
+    """
 
     def __init__(self) -> None:
         for logger in _loggers():
@@ -165,7 +169,7 @@ class _Logging:
 
 
 def _is_useless(handler: logging.Handler) -> bool:
-    """Return whether a handler repeats what is logged anyway, or writes to a closed file."""
+    """Return whether a handler writes to the streams of tasks, whose lines are logged anyway, or to a closed file."""
     if not isinstance(handler, logging.StreamHandler):
         return False
     return isinstance(handler.stream, TaskTextStream) or _is_closed(handler.stream)

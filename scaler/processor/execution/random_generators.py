@@ -1,9 +1,9 @@
 """RandomGenerators: the global generators of a worker process, of `random`, `numpy.random` and, if loaded, `torch`.
 
-A freshly forked process gives them fresh state, because forked copies of one state draw the same numbers. A call with
-the option `seed` gets seeded generators; the next call without it gets fresh state. Used by the main thread of a worker
-process. Where tasks run in threads of a program, its generators are not changed. docs/howto/monte-carlo.md describes
-the seeds.
+A freshly forked process gives the generators fresh state, because forked copies of one state draw the same numbers. A
+call with the option `seed` gets seeded generators; the next call without `seed` gets fresh state. Used by the main
+thread of a worker process. Where tasks run in threads of a program, its generators are not changed.
+docs/howto/monte-carlo.md describes the seeds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
 _STATE_WORDS = 18
-"""the words of the state of a call: 8 of `CurrentTask.rng`, 4 of `numpy.random`, 4 of `random`, 2 of `torch`"""
+"""the number of words that a seed gives each call: 8 for `CurrentTask.rng`, 4 for `numpy.random`, 4 for `random`, 2 for
+`torch`
+"""
 
 
 class KeptState:
@@ -56,7 +58,7 @@ class RandomGenerators:
 
     def __init__(self) -> None:
         self.seed: CallSeed = NO_SEED
-        """the seed of the present call; empty if it has none"""
+        """the seed of the present call; `NO_SEED` if the call has no seed"""
         self._numpy: ModuleType | None = None
         self._state: Sequence[int] = ()
         self._waits_for_torch = False
@@ -65,7 +67,8 @@ class RandomGenerators:
         """Prepare the generators for a call.
 
         Args:
-            seed: the seed of the call. Without one they get fresh state, if an earlier call has seeded them.
+            seed: the seed of the call. With `NO_SEED`, the generators get fresh state if an earlier call has seeded
+                them.
         """
         if seed.seed:
             self._set(seed)
@@ -84,8 +87,8 @@ class RandomGenerators:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Keep the state of the generators while a function is read. The import of its module may seed them, in the
-        same way in each process.
+        """Keep the state of the generators while a function is read. Otherwise an imported module might seed them
+        equally in all processes.
         """
         n_modules, kept = len(sys.modules), KeptState()
         try:
@@ -114,7 +117,7 @@ class RandomGenerators:
             self._seed_torch(torch)
 
     def _prepare(self) -> None:
-        """Import NumPy if it is installed, and seed torch after its import."""
+        """Import NumPy if it is installed. If torch is not loaded, seed its generator when it is imported."""
         if self._numpy is None:
             with contextlib.suppress(ImportError):
                 import numpy.random  # noqa: PLC0415 - it takes a tenth of a second, and few calls have a seed
@@ -138,11 +141,11 @@ def _seed_numpy(numpy: Any, words: Sequence[int]) -> None:
 
 
 def _nothing() -> None:
-    """Return the state of a generator that is not loaded."""
+    """Return None, as the state of a generator whose library is not loaded."""
 
 
 def _number(words: Sequence[int]) -> int:
-    """Return the integer with these 32-bit words, the lowest first."""
+    """Return the integer that consists of these 32-bit words, the lowest word first."""
     return sum(word << 32 * place for place, word in enumerate(words))
 
 

@@ -27,17 +27,17 @@ from scaler.process.logs import TASK_OUTPUT
 from scaler.wire.messages.common import OutputStream
 
 LINE_BYTES = 8192
-"""The length at which a line is logged before its end."""
+"""The length at which an unfinished line is logged."""
 
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 LEVELS = {STANDARD_OUTPUT: logging.INFO, STANDARD_ERROR: logging.WARNING}
-"""The log level of each stream: `WARNING` for standard error, where warnings and progress bars are written as well."""
+"""The log level of each stream: standard error has `WARNING`, because programs write warnings to it."""
 
 _STREAMS = {STANDARD_OUTPUT: OutputStream.STANDARD_OUTPUT, STANDARD_ERROR: OutputStream.STANDARD_ERROR}
 
 
 class TaskLogHandlers:
-    """The log handlers for the texts of tasks: those that the process has now for the logger `scaler.task`."""
+    """The handlers that log the output of tasks: those that the logger `scaler.task` has when this object is created."""
 
     def __init__(self) -> None:
         logger: logging.Logger | None = logging.getLogger(TASK_OUTPUT)
@@ -50,7 +50,9 @@ class TaskLogHandlers:
         self._thread = threading.local()
 
     def log_line(self, level: int, text: str) -> None:
-        """Log a line. Text that a handler itself writes, to report an error, goes to the process's own stream."""
+        """Log a line. If a handler itself writes to the streams of tasks, for instance an error, that text goes to the
+        descriptor of standard error.
+        """
         if level < self._level:
             return
         if getattr(self._thread, "is_busy", False):
@@ -69,8 +71,8 @@ class TaskLogHandlers:
 
 
 class _LineLogger(io.BufferedIOBase):
-    """Logs each line of the bytes that are written to it. Closing it does nothing, because a wrapper may be collected
-    at any time.
+    """Logs each line of the bytes that are written to this stream. Closing the stream does not prevent further writes,
+    because a wrapper may be collected at any time.
     """
 
     mode = "wb"
@@ -144,7 +146,9 @@ class _LineLogger(io.BufferedIOBase):
 
 
 def _last_state(line: bytes) -> bytes:
-    """Return the text after the last carriage return that text follows: roughly what a terminal shows of the line."""
+    """Return the text after the last carriage return that text follows. This is roughly what a terminal shows of the
+    line.
+    """
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 
@@ -164,7 +168,7 @@ class TaskTextStream(io.TextIOWrapper):
         return super().detach()
 
     def reconfigure(self, **_options: Any) -> None:
-        """Accept everything and change nothing, because the stream outlives the task."""
+        """Ignore all options, because the stream outlives the task."""
 
 
 class TaskStreams:
@@ -173,7 +177,7 @@ class TaskStreams:
     def __init__(self) -> None:
         self._log = TaskLogHandlers()
         self.forward: Callable[[OutputStream, str], bool] = _discard
-        """called with each line, besides the log; returns whether the line belongs to a task"""
+        """called with each line before it is logged; returns whether the line belongs to a task"""
         self.logs_tasks = True
         """whether lines of tasks are logged"""
         self.written: deque[int] = deque(maxlen=1)
@@ -194,7 +198,7 @@ class TaskStreams:
         sys.stdout, sys.stderr = self._output, self._error
 
     def after_task(self) -> None:
-        """Log the lines that a task has left unfinished, and replace a stream that it has detached."""
+        """Log the lines that a task has left unfinished, and replace streams that the task has detached."""
         self.written.clear()
         if self._output_lines.unfinished_bytes or self._error_lines.unfinished_bytes:
             for lines in self._lines:
@@ -207,7 +211,7 @@ class TaskStreams:
         return self._output if name == "stdout" else self._error
 
     def _renew(self) -> None:
-        """Make new streams, and install them where the old ones still are."""
+        """Make new streams. Set `sys.stdout` and `sys.stderr` to them if a task has not replaced these."""
         output, error = self._output, self._error
         self._output, self._error = map(TaskTextStream, self._lines)
         if getattr(sys, "stdout", None) is output:
@@ -216,7 +220,7 @@ class TaskStreams:
             sys.stderr = self._error
 
     def forked(self) -> None:
-        """Stop forwarding in a process that a task has forked."""
+        """Stop forwarding lines, in a process that a task has forked."""
         self.forward = _discard
         for lines in self._lines:
             lines.forked()

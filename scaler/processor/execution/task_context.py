@@ -50,20 +50,20 @@ class ProcessorSpec(NamedTuple):
     """The facts that a process gets when it becomes a processor."""
 
     number: int
-    """its number, which its agent never reuses"""
+    """the number of the processor, which the agent never reuses"""
     agent_token: bytes
-    """the token that its clients show the scheduler"""
+    """the token that clients in the processor send to the scheduler"""
     is_extra: bool = False
-    """whether it was started because tasks wait for other tasks: its tasks probably use clients too"""
+    """whether the processor was started because tasks wait for other tasks; such other tasks probably use clients, too"""
     worker: str = ""
-    """the name of its worker"""
+    """the name of the worker that the processor belongs to"""
 
 
 class ProcessorTaskContext(TaskContext):
     """The task context of all tasks of one processor.
 
     Args:
-        words: the progress page; the first word is the number of the executed task, the fifth one its start.
+        words: the progress page; the first word is the number of the executed task, the fifth word its start time.
         send: sends items to the agent, after all results.
         await_permission: returns when the agent permits the task with this number to resume. Called by the main thread.
         is_hard: whether the process is stopped while the main thread waits.
@@ -97,25 +97,25 @@ class ProcessorTaskContext(TaskContext):
         self.row = 0
         """the number of the executed row, if the executed task is a range"""
         self._described: tuple[int, CurrentTask | None] = (0, None)
-        """number and description of the task that was described last"""
+        """the number and the description of the task that `describe_task` described last"""
         self.name_of: Callable[[RunTask], str] = _submitted_name
         self.send_report: Callable[[str], None] = _discard
         self.children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
-        """the tasks that the task has submitted, and how to cancel each"""
+        """the tasks that the executed task has submitted, and for each the function that cancels it"""
         self._needs: list[Callable[[], bool]] = []
         self._waits = 0
-        """the number of waits in which the process could be stopped"""
+        """the number of waits so far in which the process could be stopped"""
         self._rest: _Rest | None = None
         """the present wait in which the process may be stopped"""
         # All state below belongs to the task with this number, and is reset for the next one.
         self._number = 0
         self._lock = threading.RLock()
         self._n_other_waits = 0
-        """the number of waits of other threads"""
+        """the number of present waits of threads other than the main thread"""
         self._is_main_waiting = False
         self._is_requesting = False
         self._is_reported = False
-        """whether the agent knows that the task waits"""
+        """whether the agent knows that the executed task waits"""
 
     # For clients
 
@@ -201,7 +201,7 @@ class ProcessorTaskContext(TaskContext):
         return any(is_needed() for is_needed in self._needs)
 
     def forget_children(self) -> None:
-        """Forget the submitted tasks of a task that has ended by itself: they continue."""
+        """Forget the tasks that an ended task has submitted, so that they are not cancelled."""
         self.children = []
 
     def cancel_children(self) -> None:
@@ -213,7 +213,7 @@ class ProcessorTaskContext(TaskContext):
     # The waits, under the lock
 
     def _catch_up(self) -> int:
-        """Return the number of the executed task. Reset the state if it was about another task."""
+        """Return the number of the executed task. Reset the state if it belongs to an earlier task."""
         number = self._words[0]
         if number != self._number:
             self._number = number
@@ -250,7 +250,7 @@ class ProcessorTaskContext(TaskContext):
         self.continued()
 
     def continued(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        """Let the client report that this process only waits. Also handles the signal that continues the process."""
+        """Let the client report that this process only waits. Also called as the handler of SIGCONT."""
         rest = self._rest
         if rest is not None:
             rest.reporter.rest(rest.wait, lambda: self._n_other_waits > 0 or rest.is_over())
@@ -282,10 +282,10 @@ class ProcessorTaskContext(TaskContext):
 
 
 class _Rest(NamedTuple):
-    """A wait in which the process may be stopped."""
+    """A wait of the main thread in which the process may be stopped."""
 
     wait: int
-    """its number, from 1"""
+    """the number of this wait in its process, from 1"""
     reporter: WaitReporter
     is_over: Callable[[], bool]
     seconds: float | None
@@ -310,7 +310,7 @@ class _MainWait(AbstractContextManager[None]):
 
 
 class _OtherWait(AbstractContextManager[None]):
-    """A wait of any other thread than the main thread."""
+    """A wait of a thread other than the main thread."""
 
     def __init__(self, waiting: ProcessorTaskContext) -> None:
         self._waiting = waiting

@@ -1,6 +1,7 @@
-"""Terminal: the errors of tasks that need a terminal, which worker processes do not have.
+"""Terminal: errors of tasks that call `breakpoint`, `pdb` or `input`, which need a terminal.
 
-Used by the processor. A program with `processes=False` runs its tasks in its own process, and does not use this module.
+Used by the processor, which has no terminal. A program with `processes=False` runs its tasks in its own process, and
+does not use this module.
 """
 
 from __future__ import annotations
@@ -17,19 +18,17 @@ PDB = f"pdb {_HERE}, or future.rerun() in your program"
 INPUT = f"EOF when reading a line: input() {_HERE}, or pass what it would read as an argument"
 
 _PDB = ("", "pdb.set_trace")
-"""The values of PYTHONBREAKPOINT that mean the debugger of the terminal."""
+"""The values of PYTHONBREAKPOINT for which `breakpoint()` starts the debugger pdb."""
 
 
 def refuse_breakpoints() -> None:
-    """Make `breakpoint()` raise an error, unless PYTHONBREAKPOINT names another debugger or a module has installed
-    one.
-    """
+    """Make `breakpoint()` raise an error, unless PYTHONBREAKPOINT or a module has chosen another debugger."""
     if sys.breakpointhook is sys.__breakpointhook__:
         sys.breakpointhook = _break
 
 
 def explain(error: BaseException) -> None:
-    """Complete the text of an error that a task has raised because its process has no terminal."""
+    """Replace the text of an error that a task has raised because its process has no terminal."""
     if type(error) is EOFError and error.args == ("EOF when reading a line",):
         error.args = (INPUT,)
     elif class_name(type(error)) == "bdb.BdbQuit" and not error.args:

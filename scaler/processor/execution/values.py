@@ -1,7 +1,7 @@
 """LoadedValues: the functions and objects that tasks need, as bytes and as values read from them.
 
 Used by the callers of functions: processors, and threads of the engine `inline`. Objects are stored before the tasks
-that need them, and removed when they are deleted. The value of a small object is not kept, because each task gets a
+that need them run, and removed when they are deleted. The value of a small object is not kept, because each task gets a
 copy of its own.
 """
 
@@ -38,23 +38,23 @@ from scaler.wire.messages.worker import RunTask
 
 
 class KnownFunction(NamedTuple):
-    """A function that was read."""
+    """A function that this process has read, and its serializer."""
 
     serializer: Serializer
     call: Callable[..., Any]
     read: Callable[..., Any]
-    """makes an argument from its bytes or frames"""
+    """the function that makes an argument from its bytes or frames"""
 
 
 class LoadedValues:
     """The functions and objects of one worker process.
 
     Args:
-        named: finds functions that are called by name.
+        named: returns the function that is served under a name.
         reading: returns a context manager that is active while a function is read.
 
     Attributes:
-        functions: the functions that were read.
+        functions: the functions that were read, by id.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LoadedValues:
         return self._frames[object_id]
 
     def without(self, object_ids: Iterable[ObjectId]) -> LoadedValues:
-        """Return a copy without some objects. A task may be reading from this instance, so it does not change."""
+        """Return a copy without some objects. This instance does not change, because a task may be reading from it."""
         remaining = LoadedValues(self._named, self._reading)
         remaining.functions, remaining._frames, remaining._values = (
             dict(self.functions),
@@ -85,16 +85,17 @@ class LoadedValues:
         return remaining
 
     def forget(self, object_ids: Iterable[ObjectId]) -> None:
-        """Remove objects, and the values read from them."""
+        """Remove objects, and the values that were read from them."""
         for object_id in object_ids:
             for table in (self._frames, self._values, self.functions):
                 table.pop(object_id, None)
 
     def read_function(self, object_id: ObjectId) -> KnownFunction:
-        """Read a stored function, and remember it.
+        """Read a stored function, and keep it in `functions`.
 
         Raises:
-            DeserializeObjectError: if it cannot be read here, or its content does not match its id.
+            DeserializeObjectError: if the function cannot be read in this process, or its content does not match its
+                id.
         """
         frames = self._frames[object_id]
         if content_id(frames) != object_id:
@@ -116,20 +117,20 @@ class LoadedValues:
         return known
 
     def name_of(self, task: RunTask) -> str:
-        """Return the name of a task; empty if the module of its function is still being imported."""
+        """Return the name of a task; empty if the task has no name of its own and its function is not read yet."""
         known = self.functions.get(task.function_id)
         return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
-        """Return the value of an object. A large one is read once, a small one for each task, so that tasks may change
-        it.
+        """Return the value of an object. A large object is read once. A small object is read for each task, so that
+        tasks may change it.
 
         Args:
-            is_own: whether only one task has the object as an argument. It is read for that task, which may change it
-                and its buffers.
+            is_own: whether only one task has the object as an argument. The object is read for that task, which may
+                change it and its buffers.
 
         Raises:
-            DeserializeObjectError: if it cannot be read here.
+            DeserializeObjectError: if the object cannot be read in this process.
         """
         if object_id in self._values:
             return self._values[object_id]
@@ -143,12 +144,12 @@ class LoadedValues:
 
 
 def reader_of(serializer: Serializer) -> Callable[..., Any]:
-    """Return the function that makes an argument from its bytes or frames."""
+    """Return the function that makes an argument from its bytes or frames, for a serializer."""
     return _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
 
 
 def _read_value(data: Buffer, *buffers: Buffer) -> Any:
-    """Read an argument of the default serializer, as most are, in half the time that `from_frames` takes."""
+    """Read an argument of the default serializer, in half the time that `from_frames` takes."""
     try:
         return pickle.loads(data, buffers=map(writable, buffers)) if buffers else pickle.loads(data)
     except BaseException as error:  # unpickling runs code of the user

@@ -1,9 +1,9 @@
 """ChildProcess: starts a child process, sends its settings, waits until it is ready, and ends it.
 
-A child is a fresh interpreter that runs `scaler.cluster.child`. It never imports the program that started it, so a
-script needs no `__main__` guard. Its settings arrive on its standard input. This pipe stays open as its lifeline: it
-closes when the parent ends, and then the child ends too. On another pipe the child reports that it runs Python, that it
-is ready, and an error for which it ends.
+A child is a fresh interpreter that runs `scaler.cluster.child`. The child never imports the program that started it, so
+a script needs no `__main__` guard. The settings arrive on the child's standard input. This pipe stays open as the
+lifeline: it closes when the parent ends, and then the child ends too. On another pipe the child reports that it runs
+Python, that it is ready, and an error for which it ends.
 """
 
 from __future__ import annotations
@@ -26,18 +26,22 @@ from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import Settings
 
 START_SECONDS = 30.0
-"""The most time in which a child starts; a loaded machine needs some seconds."""
+"""The most time in which a child must start. On a loaded machine a start takes some seconds."""
 
 UNUSUAL_SECONDS = 5.0
-"""The most time until the first line from Python, if the program is not named like a Python interpreter."""
+"""The most time until a child reports that it runs Python, if the name of its program is not that of a Python
+interpreter.
+"""
 
 STOP_SECONDS = 5.0
 
 AGENT = "scaler_cluster"
-"""The child that runs workers."""
+"""The title of the child that is an agent with its workers."""
 
 PRIVATE = "private"
-"""Tells a restarted scheduler that its socket is in a folder created for the first scheduler, to remove at the end."""
+"""An argument for a restarted scheduler: its socket is in the private folder of the first scheduler, and it removes the
+folder at its end.
+"""
 
 
 class StartError(RuntimeError):
@@ -45,7 +49,7 @@ class StartError(RuntimeError):
 
 
 class _Reports:
-    """The lines that a child process reports: an empty one as soon as it runs Python, then JSON."""
+    """The lines that a child process reports: an empty line as soon as it runs Python, then lines of JSON."""
 
     def __init__(self) -> None:
         self._reading, self.writing = os.pipe()
@@ -56,7 +60,7 @@ class _Reports:
         """Wait for the next line and return it; None at the end of the reports.
 
         Raises:
-            TimeoutError: if there is no line within `seconds`.
+            TimeoutError: if no line arrives within `seconds`.
         """
         deadline = time.monotonic() + seconds
         while b"\n" not in self._received:
@@ -70,7 +74,7 @@ class _Reports:
         return line
 
     def error(self) -> str:
-        """Return the error that an ended process has reported; empty if there is none."""
+        """Return the error that an ended process has reported; empty if it has reported no error."""
         error = ""
         with contextlib.suppress(TimeoutError, OSError, ValueError):
             while (line := self.next(0.0)) is not None:
@@ -78,20 +82,20 @@ class _Reports:
         return error
 
     def close(self) -> None:
-        """Close both ends. Idempotent."""
+        """Close both ends of the pipe. Idempotent."""
         for descriptor in (self._reading, self.writing):
             if descriptor >= 0:
                 os.close(descriptor)
         self._reading = self.writing = -1
 
     def close_writing(self) -> None:
-        """Close the end that the child uses."""
+        """Close the end of the pipe to which the child writes."""
         os.close(self.writing)
         self.writing = -1
 
 
 class RunningProcess:
-    """The process behind a `ChildProcess`. Its keeper may replace it by another one (`keeper.py`).
+    """The process behind a `ChildProcess`. The keeper replaces the process when it has died (`keeper.py`).
 
     The finalizer and the keeper hold this object and not the `ChildProcess`, which can therefore be collected.
     """
@@ -102,18 +106,18 @@ class RunningProcess:
         """Start the interpreter.
 
         Raises:
-            StartError: if its program cannot be executed.
+            StartError: if the program in `sys.executable` cannot be executed.
         """
         self.title = title
         self.lock = threading.RLock()
-        """reentrant, because a garbage collection in the thread that holds the lock may end this process"""
+        """a reentrant lock, because a garbage collection in the thread that holds it may end this process"""
         self.is_ending = False
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
         self.has_private_place = False
-        """whether it listens in a folder that is removed with the last process at that address"""
+        """whether the process listens in a private folder, which is removed after the last process at that address"""
         self.is_over = threading.Event()
-        """set by the keeper when no further process will be started"""
+        """the event that the keeper sets when it starts no further process"""
         self._owner_pid = os.getpid()
         self.reports = _Reports()
         try:
@@ -125,15 +129,17 @@ class RunningProcess:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this is a copy in a forked process, which must not touch the child."""
+        """Whether this object is a copy in a forked process, which must not touch the child."""
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close this forked process's copy of the lifeline. With it, the child would outlive its parent."""
+        """Close the copy of the lifeline in this forked process. With an open copy, the child would outlive its
+        parent.
+        """
         self._hang_up()
 
     def restart(self, settings: str) -> None:
-        """Start a new process in the place of one that has died; the caller holds the lock."""
+        """Start a new process in place of a process that has died. The caller holds the lock."""
         self._hang_up()
         self.reports = _Reports()
         self.process = self._start(*[PRIVATE] * self.has_private_place)
@@ -157,10 +163,10 @@ class RunningProcess:
         return process
 
     def wait_for_python(self) -> None:
-        """Wait for the first line from Python. Another program would not read settings.
+        """Wait until the child reports that it runs Python. Another program would not read settings.
 
         Raises:
-            StartError: if the program ends without that line, or takes too long.
+            StartError: if the program ends without that report, or takes too long.
         """
         try:
             if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
@@ -172,12 +178,14 @@ class RunningProcess:
         raise StartError(_about_program(self.title, how))
 
     def configure(self, settings: str) -> None:
-        """Write settings to its standard input. If the process has died, `wait_ready` or the keeper reports that."""
+        """Write settings to the standard input of the process. If it has died, `wait_ready` or the keeper reports its
+        death.
+        """
         data = settings.encode()
         _write(self.process, b"%d\n%b" % (len(data), data))
 
     def terminate(self) -> None:
-        """Ask the process to end in order. It is not restarted."""
+        """Ask the process to end in order. The keeper does not restart it."""
         if self.is_of_parent:
             return
         with self.lock:
@@ -185,7 +193,7 @@ class RunningProcess:
             self.process.terminate()
 
     def kill(self) -> None:
-        """Kill the process. It is not restarted."""
+        """Kill the process. The keeper does not restart it."""
         if self.is_of_parent:
             return
         with self.lock:
@@ -193,7 +201,7 @@ class RunningProcess:
             self.process.kill()
 
     def end(self) -> None:
-        """End the process: in order, or after `stop_seconds` by force. Idempotent."""
+        """End the process in order; kill it if it still runs after `stop_seconds`. Idempotent."""
         if self.is_of_parent:  # a wait may deadlock: a thread of the parent may have held the lock of `process`
             return
         self.terminate()
@@ -205,7 +213,7 @@ class RunningProcess:
         self._hang_up()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait for the end of the process and of its restarts. Return whether it has ended."""
+        """Wait until the process has ended and is not restarted. Return whether it has ended."""
         if self.is_kept and not self.is_over.wait(timeout):
             return False
         try:
@@ -242,7 +250,9 @@ def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 class ChildProcess:
-    """One child process. It may be launched before its settings are known, so that it starts in the meantime."""
+    """One child process. It may be launched before its settings are known, so that the interpreter starts in the
+    meantime.
+    """
 
     def __init__(self, title: str) -> None:
         check_unpatched()
@@ -254,10 +264,10 @@ class ChildProcess:
         return f"<{type(self).__name__}: {state}>"
 
     def launch(self) -> None:
-        """Start the interpreter; it imports its modules and waits for its settings.
+        """Start the interpreter, which imports its modules and waits for its settings.
 
         Raises:
-            StartError: if it was started before, or `sys.executable` is not a Python interpreter.
+            StartError: if this child was started before, or `sys.executable` is not a Python interpreter.
         """
         if self._running is not None:
             raise StartError(f"this {self._title} was already started; create a new one")
@@ -272,7 +282,7 @@ class ChildProcess:
         """Send the child its settings.
 
         Raises:
-            StartError: if its program is not a Python interpreter.
+            StartError: if `sys.executable` is not a Python interpreter.
         """
         assert self._running is not None
         self._running.wait_for_python()
@@ -282,7 +292,7 @@ class ChildProcess:
         """Wait until the child is ready. Return what it reports.
 
         Raises:
-            StartError: if it cannot start; the text is the child's own.
+            StartError: if the child cannot start; the message is the one that the child reported.
         """
         assert self._running is not None
         try:
@@ -306,7 +316,7 @@ class ChildProcess:
             self._running.terminate()
 
     def kill(self) -> None:
-        """Kill the process (SIGKILL): it cannot end its sessions in order. It is not restarted."""
+        """Kill the process (SIGKILL), so that it cannot end its sessions in order. It is not restarted."""
         if self._running is not None:
             self._running.kill()
 
@@ -330,7 +340,7 @@ class ChildProcess:
         return None if self._running is None else self._running.process.poll()
 
     def shutdown(self) -> None:
-        """End the process: in order, or after some seconds by force. Idempotent."""
+        """End the process in order; kill it if it still runs after some seconds. Idempotent."""
         if self._running is not None:
             self._running.end()
             self._close()

@@ -73,11 +73,11 @@ class Cluster(ChildProcess):
         check_reachable(self._config.endpoint)
 
     def start(self) -> None:
-        """Start the process; returns when the agent runs, whether or not it is connected to the scheduler.
+        """Start the process. Return when the agent runs, whether or not it is connected to the scheduler.
 
         Raises:
             ConfigError: if this machine lacks GPUs or a folder that the settings name.
-            StartError: if it cannot start.
+            StartError: if the process cannot start.
         """
         self.launch()
         self.configure(self._config)
@@ -85,11 +85,11 @@ class Cluster(ChildProcess):
         self._keep()
 
     def launch(self) -> None:
-        """Start the interpreter.
+        """Start the interpreter of the agent, which then waits for its settings.
 
         Raises:
             ConfigError: if this machine lacks GPUs or a folder that the settings name.
-            StartError: if it cannot start.
+            StartError: if the interpreter cannot start.
         """
         if self._config.capabilities:
             from scaler.agent.devices import check_gpus  # noqa: PLC0415 - few programs need it here
@@ -102,7 +102,7 @@ class Cluster(ChildProcess):
         super().launch()
 
     def connect_to(self, address: str) -> None:
-        """Configure a launched process, for the scheduler at `address`."""
+        """Send a launched process its settings, for the scheduler at `address`."""
         self._config = dataclasses.replace(self._config, address=address)
         self.configure(self._config)
         self._keep()

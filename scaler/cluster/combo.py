@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scaler.starters import LocalSettings
 
     class _Options(SchedulerOptions, ClusterOptions, total=False):
-        """The settings that both classes take by name only."""
+        """The settings that `Scheduler` and `Cluster` take only by name."""
 
 
 _TABLES = (
@@ -98,7 +98,9 @@ class SchedulerClusterCombo:
         return f"<{type(self).__name__} at {self._scheduler.get_address()}{ended}>"
 
     def _start(self) -> None:
-        """Start both at once: the agent imports its modules while the scheduler finds its port."""
+        """Start the scheduler and the cluster at once: the agent imports its modules while the scheduler finds its
+        port.
+        """
         self._scheduler.launch()
         try:
             self._cluster.launch()
@@ -138,11 +140,12 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
-    """Return a cluster for one client, which logs only warnings; prints of its tasks go to standard error.
+    """Return a local cluster for one client, which logs only warnings. Text that its tasks print goes to standard
+    error.
 
     Args:
         settings: the settings of the client; all other settings come from the environment and `scaler.toml`.
-        logs_output: False if the client prints what its tasks write, so that the cluster does not.
+        logs_output: whether the cluster logs the output of its tasks; False if the client prints this output.
     """
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),

@@ -11,10 +11,10 @@ class PageProcess(ChildProcess):
     """A page for one scheduler, on a free port of this machine.
 
     Args:
-        endpoint: of the monitor stream, or of the scheduler.
+        endpoint: the address of the monitor stream, or of the scheduler.
 
     Raises:
-        StartError: if it does not start.
+        StartError: if the process of the page does not start.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -23,4 +23,4 @@ class PageProcess(ChildProcess):
         key_file = endpoint.key_file or None
         self.configure(UiConfig(endpoint.address, port=0, key_file=key_file, trust_users=endpoint.trust_users))
         self.url: str = self.wait_ready()
-        """the address of the page, with the token for the first visit"""
+        """the URL of the page, with the token for the first visit"""

@@ -1,9 +1,9 @@
 """Keeper: restarts the agent or the scheduler of a local cluster when it dies, at most three times a minute.
 
-Its thread only waits for the end of the process. A process that ends in order (exit code 0) is not restarted. If its
-settings keep it from starting (exit code 78), it is not restarted either, and clients fail with the error that it has
-reported. When the keeper gives up, it fails the clients of this program that are left without the scheduler or without
-any cluster.
+The keeper is a thread that waits for the end of the process. A process that ends in order (exit code 0) is not
+restarted. If the settings prevent the start (exit code 78), the process is not restarted either, and clients fail with
+the error that it has reported. When the keeper gives up, it fails the clients of this program that are left without the
+scheduler or without any cluster.
 
 The keeper does not hold the `Cluster` or the `Scheduler`, because their processes end when they are collected.
 """
@@ -33,7 +33,7 @@ schedulers: set[str] = set()
 """The addresses of the schedulers that this program has started."""
 
 _clusters: Counter[str] = Counter()
-"""the number of clusters with a keeper, by the addresses of their schedulers"""
+"""the number of clusters with a keeper, by the address of the scheduler"""
 
 
 def keep(running: RunningProcess, config: ClusterConfig) -> None:
@@ -88,10 +88,10 @@ def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, par
 
 
 def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> None:
-    """Log that a cluster is lost, and fail its clients.
+    """Log that a cluster is lost, and fail the clients of the cluster.
 
     Args:
-        error: the error that the process has reported, if any.
+        error: the error that the process has reported; empty if it has reported no error.
     """
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
@@ -101,7 +101,10 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
 
 
 def _fail_clients(address: str, part: str, text: str) -> int:
-    """Fail the clients of this program at this address, unless they have another cluster there. Return their number."""
+    """Fail the clients of this program that use the scheduler at `address`. Return the number of failed clients.
+
+    If the agent is lost, clients fail only if this was the last cluster of a scheduler of this program.
+    """
     if part == "agent" and not (address in schedulers and _clusters[address] == 1):
         return 0
     return fail_links(address, partial(WorkerDiedError, text))

@@ -1,6 +1,6 @@
 """Recorder: a process beside the user's program that records a trace, for `Client.trace`.
 
-Its standard input is its lifeline: when that ends, the program has ended, and the process ends too.
+The standard input of the process is its lifeline: when the program ends, the lifeline closes, and the process ends too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MODULE = "scaler.monitor.record"
 
 
 class Recorder:
-    """Records from its creation until `stop`.
+    """A process that records a trace, from the creation of this object until `stop`.
 
     Args:
         endpoint: the address of the scheduler.
@@ -72,7 +72,7 @@ class Recorder:
         return bool(readable and output.readline())
 
     def _end(self) -> tuple[str, str]:
-        """Wait for the end of the process. Return its remaining output, and its errors."""
+        """Wait for the end of the process. Return the rest of its output, and its errors."""
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -81,7 +81,7 @@ class Recorder:
         return printed.strip(), errors.strip()
 
     def stop(self) -> str:
-        """End the recording, write the file, and return a sentence about it.
+        """End the recording, and write the file. Return a sentence about the trace.
 
         Raises:
             OSError: if the file cannot be written.

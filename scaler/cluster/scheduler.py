@@ -65,16 +65,16 @@ class Scheduler(ChildProcess):
         self._monitor_address = ""
 
     def start(self) -> None:
-        """Start the process; returns when it listens.
+        """Start the process. Return when the scheduler listens.
 
         Raises:
-            StartError: if it cannot listen, for instance because its address is in use.
+            StartError: if the scheduler cannot listen, for instance because its address is in use.
         """
         self.launch()
         self.listen()
 
     def listen(self) -> None:
-        """Configure a launched process; returns when it listens."""
+        """Send a launched process its settings. Return when the scheduler listens."""
         self.configure(self._config)
         self._address, self._monitor_address = self.wait_ready()
         schedulers.add(self._address)
@@ -85,7 +85,7 @@ class Scheduler(ChildProcess):
         keep_scheduler(self._running, config)
 
     def shutdown(self) -> None:
-        """End the process: in order, or after some seconds by force. Idempotent."""
+        """End the process in order; kill it if it still runs after some seconds. Idempotent."""
         schedulers.discard(self._address)
         super().shutdown()
         if self._config.address == ANYWHERE:
@@ -98,9 +98,9 @@ class Scheduler(ChildProcess):
             remove_socket(Endpoint.parse(self._monitor_address))
 
     def get_address(self) -> str:
-        """Return the address at which it listens."""
+        """Return the address at which the scheduler listens."""
         return self._address
 
     def get_monitor_address(self) -> str:
-        """Return the address of its monitor stream; empty before it has started."""
+        """Return the address of the scheduler's monitor stream; empty before the scheduler has started."""
         return self._monitor_address

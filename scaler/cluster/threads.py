@@ -2,8 +2,8 @@
 
     client --inproc--> scheduler <--inproc-- agent --> threads of tasks (engine `inline`)
 
-For `Client(processes=False)`. Each thread has a lifeline, as child processes have one to their parent. Signals, limits
-and the garbage collector of the user's program are not touched.
+For `Client(processes=False)`. Each thread has a lifeline, as a child process has a lifeline to its parent. Signals,
+limits and the garbage collector of the user's program are not changed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out that is never reached: a task that holds the interpreter lock silences all threads at once."""
+"""A time-out for sessions that is never reached in practice, because a task that holds the interpreter lock silences
+all threads at once.
+"""
 
 
 Started: TypeAlias = Callable[[], None]
-"""Called when a thread has started."""
+"""The function that a thread calls when its scheduler or agent has started."""
 
 
 class _Part:
@@ -57,7 +59,7 @@ class _Part:
     def end(self) -> None:
         """End the thread in order. Idempotent.
 
-        It sends a byte, because a closed lifeline goes unnoticed while a forked process has a copy.
+        A byte is sent on the lifeline, because a closed lifeline goes unnoticed while a forked process has a copy.
         """
         if self._ours.fileno() == -1:
             return
@@ -71,10 +73,10 @@ class _Part:
 
 
 class ThreadCluster:
-    """A scheduler and workers in this process.
+    """A scheduler and workers in threads of this process.
 
     Args:
-        settings: of the cluster, including `n_workers`, without its address and engine.
+        settings: the settings of the cluster, including `n_workers`, without its address and engine.
 
     Raises:
         ConfigError: if a setting has a bad value, or the engine `inline` is not installed.
@@ -105,7 +107,7 @@ class ThreadCluster:
         return self._address
 
     def shutdown(self) -> None:
-        """End all threads; those that run a task end after it. Idempotent."""
+        """End all threads. A thread that runs a task ends after that task. Idempotent."""
         end_shared_links(self._address)
         self._agent.end()
         self._scheduler.end()
@@ -120,7 +122,12 @@ def _run_agent(config: ClusterConfig, on_started: Started, lifeline: int) -> Non
 
 
 def _fail_if(code: int, address: str) -> None:
-    """Fail the open futures if the scheduler or the agent failed."""
+    """Fail the open futures of this process if the scheduler or the agent failed.
+
+    Args:
+        code: the exit code of the scheduler or the agent; 0 if it ended in order.
+        address: the address of the scheduler.
+    """
     if code:
         text = "the scheduler or the agent in this process failed: see the log, and create a new client"
         logger.critical(text)

@@ -49,7 +49,9 @@ BLOCK_BYTES = 64 * 1024
 """The most bytes of values in one block of arguments. In a larger block, the largest values are sent separately."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""The smallest value of a large block that is sent separately. For smaller values that would cost more than it saves."""
+"""The smallest value of a large block that is sent separately. Sending smaller values separately costs more than it
+saves.
+"""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -258,7 +260,7 @@ def frozen(frames: Frames) -> Sequence[Any]:
 # Named functions are called by a name that both sides know, with JSON as values, from any language.
 
 NAMED = b"json"
-"""The first frame of the object of a named function; the second frame is the name. No pickle starts with these bytes."""
+"""The first frame of the object of a named function; the second frame is the name. No pickle starts with this text."""
 
 
 class JsonSerializer(Serializer):

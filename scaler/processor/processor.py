@@ -88,22 +88,24 @@ def numbers_of(task: RunTask) -> Numbers:
 class VisibleDevices:
     """The GPUs that tasks see.
 
-    A library reads their variable once, when it opens the first GPU. So a process in which a task had some GPUs runs no
-    task that has different GPUs.
+    A library reads the environment variable with the GPUs once, when it opens the first GPU. So a process in which a
+    task had some GPUs runs no task that has different GPUs.
     """
 
     def __init__(self) -> None:
         self._initial_variable = os.environ.get(GPUS_VARIABLE)
         self._names = visible_gpus(self._initial_variable or "")
         self._last_numbers: Numbers = ()
-        """the GPUs of the last task that had any"""
+        """the numbers of the GPUs of the last task that had GPUs"""
 
     def can_run(self, numbers: Numbers) -> bool:
-        """Return whether a task that has these GPUs can run in this process."""
+        """Return whether a task with these GPUs can run in this process."""
         return not numbers or self._last_numbers in ((), numbers)
 
     def show(self, numbers: Numbers) -> None:
-        """Let the next tasks see these GPUs; if `numbers` is empty, those that this process saw at its start."""
+        """Let the next tasks see these GPUs. If `numbers` is empty, they see the GPUs that this process saw at its
+        start.
+        """
         if numbers:
             self._last_numbers = numbers
             os.environ[GPUS_VARIABLE] = ",".join(map(self._name, numbers))
@@ -113,12 +115,12 @@ class VisibleDevices:
             os.environ[GPUS_VARIABLE] = self._initial_variable
 
     def _name(self, number: int) -> str:
-        """Return the name of the GPU with this number among those that the process saw at its start."""
+        """Return the name of a GPU by its number among the GPUs that the process saw at its start."""
         return self._names[number] if number < len(self._names) else str(number)
 
 
 class Processor:
-    """The main loop of a worker process."""
+    """The main loop of a worker process: receives tasks, runs them one at a time, and sends the results."""
 
     def __init__(self, channel: Channel, progress: ProgressPage, spec: ProcessorSpec, config: ClusterConfig) -> None:
         self._words = progress.words
@@ -145,7 +147,7 @@ class Processor:
         }
         self._number = 0
         self._withheld = 0
-        """the number of received tasks that were not started"""
+        """the number of received tasks that were withheld, and so not started"""
         self.generators = RandomGenerators()
         self._values = LoadedValues(finder(config.functions), self.generators.preserved)
         self._functions = self._values.functions
@@ -154,10 +156,12 @@ class Processor:
         self._after_task: Callable[[int], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._seeds: RunOptions | None = None
-        """the options of the present range, if its rows have seeds"""
+        """the options of the present range if its rows have seeds; else None"""
         self._may_interrupt = False
         self._drops_result = False
-        """whether the outcome of the executed task is dropped"""
+        """whether the result of the executed task is dropped, because the task was interrupted or this process was
+        forked
+        """
         self._interrupted_at = ""
         """the traceback of the last interrupted task"""
         self._is_forked = False
@@ -188,8 +192,8 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process because an object of the next task was lost. Name that task in the progress page as the
-        cause, since otherwise it would be retried forever.
+        """End the process, because an object of the next task was lost. Name that task in the progress page as the
+        cause; otherwise it would be retried forever.
         """
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
@@ -249,8 +253,10 @@ class Processor:
         after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
-        """Run the rows of a range, numbered as tasks after `number`. Return the last number. `left` tasks of the batch
-        follow.
+        """Run the rows of a range, numbered as tasks after `number`. Return the number of the last row.
+
+        Args:
+            left: how many tasks of the batch follow the range.
         """
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
         if uplink.is_batching:
@@ -281,7 +287,9 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range if its rows have seeds; else give the generators fresh state."""
+        """Return the options of a range if its rows have seeds. Otherwise give the generators fresh state, and return
+        None.
+        """
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
@@ -289,7 +297,7 @@ class Processor:
         return None
 
     def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, started_ns: int) -> bytes | RunResult:
-        """Return the value of a row, or a complete result if the row failed or its value is large."""
+        """Run a row. Return its value as bytes, or a complete result if the row failed or its value is large."""
         frames, error = NO_FRAMES, None
         try:
             try:
@@ -348,7 +356,7 @@ class Processor:
         """Run a few tasks at a time. When a limit is reached, this process ends, and the remaining tasks return to the
         slot.
 
-        It does not end while clients in this process wait for tasks of their own, which would end with it.
+        The process does not end while clients in it have open tasks, which would end with it.
         """
         done = 0
         while done < len(tasks) and not self._is_over:
@@ -359,9 +367,10 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run tasks that see their GPUs, up to the first task whose GPUs this process cannot open. Leave that task and
-        the next ones to a fresh process, unless clients in this process wait for tasks of their own, which would end
-        with it.
+        """Run tasks that see their GPUs, up to the first task whose GPUs this process cannot open.
+
+        This process then ends, so that a fresh process runs the remaining tasks. It does not end while clients in it
+        have open tasks, which would end with it.
         """
         for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.can_run(numbers) or self.waiting.is_needed())
@@ -416,13 +425,13 @@ class Processor:
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failed)
 
     def _failed(self, failure: TaskFailure, task: RunTask) -> tuple[TaskStatus, bytes, Frames, str]:
-        """Return status, payload, frames and text of the result of a task that has raised."""
+        """Return status, payload, frames and text for the result of a task that has raised an exception."""
         known = self._functions.get(task.function_id)
         place = encoded_facts(known and known.call, self._worker)
         return TaskStatus.FAILED, failure._replace(task_id=task.task_id, place=place).encode(), (), failure.short
 
     def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], CallMeter | None]:
-        """Prepare the random generators for a task. Return its function, and its meter if it is profiled."""
+        """Prepare the random generators for a task. Return the function to call, and the meter of a profiled task."""
         options = RunOptions.decode(task.options)
         self.generators.start_call(options.seed_of(task.task_id))
         if not options.profiling:
@@ -431,7 +440,7 @@ class Processor:
         return meter, meter
 
     def forked(self) -> None:
-        """Prepare a process that a task has forked: it ends where the task ends, and sends nothing."""
+        """Prepare a process that a task has forked: the process sends nothing, and ends when the task's function ends."""
         self._is_forked = self._drops_result = True
         self._write = _end_forked
         self._describe = end_forked
@@ -442,10 +451,11 @@ class Processor:
     # Interrupting
 
     def interrupt(self, _signal: int, frame: FrameType | None) -> None:
-        """Handle the signal: raise in the executed task if it is the task to interrupt.
+        """Handle the signal for interrupts: raise `TaskInterrupt` in the executed task if that is the task to
+        interrupt.
 
-        It raises at most once per task, and only while `_run` is prepared for it. Otherwise the agent sends the signal
-        again.
+        This raises at most once per task, and only while `_run` is prepared for an exception. Otherwise the agent sends
+        the signal again.
         """
         words = self._words
         number = words[0]
@@ -457,15 +467,15 @@ class Processor:
             raise TaskInterrupt("the task was cancelled, or ended by a limit")
 
     def keyboard(self, _signal: int, frame: FrameType | None) -> None:
-        """Handle SIGINT: raise in the executed task, but not in code of Scaler."""
+        """Handle SIGINT: raise `KeyboardInterrupt` in the executed task, but not in code of Scaler."""
         if self._may_interrupt and not _is_unsafe_to_interrupt(frame, spares_imports=False):
             raise KeyboardInterrupt
 
     def _cancelled_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
-        """Return the result of an interrupted task, whatever it returned or raised afterwards.
+        """Return the result of an interrupted task, whatever its function returned or raised afterwards.
 
-        Processes that the task has started and not waited for must not outlive it. They end with this process, so it
-        exits.
+        If the task has left processes running, send the result and exit: such processes must not outlive the task, and
+        end with this process.
         """
         if self._is_forked:  # while the result was written
             end_forked(None)
@@ -496,8 +506,13 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
 
 
 def _is_unsafe_to_interrupt(frame: FrameType | None, spares_imports: bool = True) -> bool:
-    """Return whether an exception here could do lasting harm: in an import, because some modules cannot be imported
-    twice, or in code of Scaler that the task has called, unless that only waits.
+    """Return whether an exception in this frame could do lasting harm.
+
+    This holds in an import, because some modules cannot be imported twice. It also holds in code of Scaler that the
+    task has called, unless that code only waits.
+
+    Args:
+        spares_imports: whether an import counts as unsafe.
     """
     is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:
@@ -520,6 +535,6 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""The modules of Scaler that can be interrupted: reading and writing values may take long, and a half-read value is not
-kept.
+"""The names of the modules of Scaler that can be interrupted: reading and writing values may take long, and a half-read
+value is not kept.
 """

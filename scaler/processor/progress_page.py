@@ -25,16 +25,16 @@ from scaler.shared_memory import new_memory
 _PAGE_BYTES = 4096
 _TEXT_AT = 48
 ALL = 2**63
-"""a number that no task of a processor reaches"""
+"""a number that is greater than the number of any task"""
 
 
 def new_progress_page() -> int:
-    """Return the descriptor of a page with no task executing and none withheld."""
+    """Return the descriptor of a new page, on which no task is executed or withheld."""
     return new_memory(_PAGE_BYTES)
 
 
 class ProgressPage:
-    """The mapped page. The caller keeps the descriptor."""
+    """A progress page that is mapped into this process. The caller closes the descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._mapping = mmap.mmap(descriptor, _PAGE_BYTES)
@@ -42,9 +42,9 @@ class ProgressPage:
         self.words = self._bytes.cast("Q")
 
     def close(self) -> None:
-        """Unmap the page, and so free the descriptor of the mapping.
+        """Unmap the page, which frees the descriptor of the mapping.
 
-        The last content can still be read, and writes have no effect: the slot may use the page until it learns that
+        Reads still return the last content, and writes have no effect: the slot may use the page until it learns that
         the processor is dead.
         """
         if self._mapping.closed:
@@ -57,19 +57,20 @@ class ProgressPage:
 
     @property
     def executing(self) -> int:
-        """The number of the task that is executed now, or 0."""
+        """The number of the task that is executed now; 0 if no task is executed."""
         return int(self.words[0])
 
     @property
     def withheld_to(self) -> int:
-        """The last task that was ever withheld, or 0."""
+        """The greatest number of a task that was ever withheld; 0 if no task was."""
         return int(self.words[2])
 
     def withhold(self, after: int, to: int) -> None:
         """Prevent the start of tasks whose number is greater than `after` and at most `to`.
 
-        A withheld task stays withheld until its number has been passed: the processor may have skipped it already. The
-        order matters: between the two writes the range covers older numbers, which have been passed already.
+        A withheld task stays withheld until its number has been passed, because the processor may have skipped it
+        already. The order of the two writes matters: between them, the range also covers older numbers, which have been
+        passed already.
         """
         if after <= self.words[2]:
             after = min(after, self.words[1])
@@ -77,25 +78,28 @@ class ProgressPage:
         self.words[1] = after
 
     def interrupt(self, number: int) -> None:
-        """Let the next signal that arrives while this task is executed interrupt it, once."""
+        """Let a signal interrupt the task with this number, once, while the task is executed."""
         self.words[3] = number
 
     def interrupt_all(self) -> None:
-        """Prevent the start of further tasks, and let the next signal interrupt the executed one."""
+        """Prevent the start of further tasks, and let the next signal interrupt the executed task."""
         self.withhold(0, ALL)
         self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
-        """Return for how long the task has been executed; 0 if it is not.
+        """Return for how long the task with this number has been executed; 0 if it is not executed now.
 
-        The processor writes the time before the number, so the result is never too large.
+        The processor writes the start time before the number, so the result is never too large.
+
+        Args:
+            now: the present time by the monotonic clock.
         """
         started_ns = int(self.words[4])
         return now - started_ns / 1e9 if number and self.words[0] == number else 0.0
 
     @property
     def failure(self) -> str:
-        """Why the process could not be prepared for tasks; empty if it could."""
+        """The reason for which the process could not be prepared for tasks; empty if it could be."""
         return bytes(self._bytes[_TEXT_AT : _TEXT_AT + self.words[5]]).decode(errors="replace")
 
     @failure.setter
@@ -106,5 +110,5 @@ class ProgressPage:
 
     @property
     def is_interrupt_due(self) -> bool:
-        """Whether a task that was to be interrupted has not been yet."""
+        """Whether the agent has named a task to interrupt that the processor has not interrupted yet."""
         return bool(self.words[3])

@@ -1,12 +1,12 @@
 """Uplink: the processor's end of the channel: sends results and output of any thread, and receives tasks and objects.
 
-Results are collected and sent when the assigned tasks are done, or some milliseconds after the first one. Results that
-are only useful together wait for the next tasks: waking the agent takes time of a core that tasks could use. The
-results of a range are sent together, unless it is late. A second thread sends results while a task runs for long. Only
-the main thread reads. It also reads in the middle of a task that waits for permission to resume: whatever else it
-receives then is kept for later.
+Results are collected and sent when the assigned tasks are done, or some milliseconds after the first result. Results
+that are only useful together wait for the next tasks: waking the agent takes time of a core that tasks could use. The
+results of a range are sent together, unless the range is late. A second thread sends results while a task runs for
+long. Only the main thread reads. It also reads in the middle of a task that waits for permission to resume; other
+messages that arrive then are kept for later.
 
-Messages are written under a lock, and no signal handler may interrupt one.
+Messages are written under a lock, and no signal handler may interrupt a write.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ logger = logging.getLogger(__name__)
 SEND_AFTER_NS = 2_000_000
 """The longest time for which a result waits for the results of the next tasks, so that they are sent together."""
 SEND_AT_ONCE_US = 6_000
-"""The result of a longer task is sent at once, because the agent sends the next task after it."""
+"""The duration of a task above which its result is sent at once, because the agent sends the next task after it."""
 BATCH_NS = 30_000_000
-"""The longest expected wait of results that are only useful together: they are sent before a task that would exceed
-it.
+"""The longest wait of results that are only useful together. They are sent earlier if the next task is expected to
+exceed this time.
 """
 REMAINING_US = 8_000
-"""Results that are only useful together are also sent when the remaining tasks are expected to take less than this, so
-that the next tasks arrive in time.
+"""The expected duration of the remaining tasks below which results that are only useful together are sent. So the next
+tasks arrive in time.
 """
 LATE_SECONDS = 0.1
 """How often the flusher checks for late results. Each check takes the interpreter from the task for a moment."""
 LATE_NS = 100_000_000
-"""The age at which the first rows of a range are sent before the others. That splits the range, which costs more than
-waiting: on a busy machine many ranges take a few times as long as expected.
+"""The age at which the first rows of a range are sent before the later rows. Sending them separately splits the range,
+which costs more than waiting: on a busy machine many ranges take a few times as long as expected.
 """
 TICK_SECONDS = 0.003
 """How often the flusher checks for other unsent results while tasks run."""
 IDLE_TICKS = 2
-"""The number of ticks without an unsent result after which the flusher sleeps until it is woken."""
+"""The number of ticks without an unsent result after which the flusher sleeps until another thread wakes it."""
 
 LONGEST_US = 2**32 - 1
 
 REPORT_NS = 250_000_000
-"""The shortest time between two reports of progress; only the latest one is sent."""
+"""The shortest time between two reports of progress. Of the reports in between, only the latest is sent."""
 
 _RESUME = Batch[ResumeTask]
 
 
 class UnsentRows:
-    """The unsent results of the rows of a range. The main thread adds them; any thread may send them.
+    """The unsent results of the rows of a range. The main thread adds results; any thread may send them.
 
     Args:
         task: the range.
@@ -75,17 +75,19 @@ class UnsentRows:
     def __init__(self, task: RunTask) -> None:
         self.task = task
         self.blocks: list[bytes] = []
-        """results of ended rows, in their order"""
+        """the results of ended rows, in the order of the rows"""
         self.statuses: dict[int, int] = {}
-        """row number -> status of each row that has not succeeded; set before its block is added"""
+        """row number -> status of each row that has not succeeded; set before the block of the row is added"""
         self.failure = ""
         """type and message of the exception of a failed row"""
         self._row = 0
-        """the first row whose result has not been sent"""
+        """the number of the first row whose result has not been sent"""
         self._since_ns = perf_counter_ns()
 
     def skip(self) -> None:
-        """Skip the next row, whose result is sent separately. All rows before it have been sent."""
+        """Skip the next row, because its result is sent separately. Call this only when the results of all rows before
+        it have been sent.
+        """
         self._row += 1
 
     @property
@@ -94,7 +96,7 @@ class UnsentRows:
         return perf_counter_ns() - self._since_ns > LATE_NS
 
     def take(self) -> RunResult | None:
-        """Remove and return the results of the ended rows as one result; None if there are none."""
+        """Remove and return the results of the ended rows as one result; None if no row has ended."""
         blocks, task, first = self.blocks, self.task, self._row
         count = len(blocks)
         if not count:
@@ -126,7 +128,7 @@ class UnsentRows:
 
 
 class Uplink:
-    """Sends items to the agent and receives its messages."""
+    """Sends items to the agent, and receives messages from the agent."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -135,11 +137,11 @@ class Uplink:
         self._next_report_ns = 0
         self._first_unsent_ns = 0
         self.is_batching = False
-        """whether there are unsent results, and all of them are only useful together"""
+        """whether there are unsent results, all of which are only useful together"""
         self._function_id: bytes = b""
         """the function of the unsent results that are only useful together"""
         self._rows: UnsentRows | None = None
-        """the results of the running range"""
+        """the unsent results of the running range; None while no range runs"""
         self._lock = threading.Lock()
         self._has_results = threading.Event()
         self._is_flusher_asleep = True
@@ -155,7 +157,11 @@ class Uplink:
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Send a result soon. If `is_last`, the caller flushes right after."""
+        """Send a result soon.
+
+        Args:
+            is_last: whether this is the last result of a batch; the caller then sends all unsent results itself.
+        """
         unsent = self._unsent
         unsent.append(result)
         if is_last and not self.is_batching:
@@ -173,7 +179,8 @@ class Uplink:
             self.send_results()
 
     def put_batched(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Send a result that is only useful with others of its function, when several are there or `receive` waits.
+        """Send a result that is only useful together with other results of its function: when several are unsent, or
+        `receive` waits.
 
         Args:
             left: how many tasks of the same batch have not started.
@@ -197,7 +204,7 @@ class Uplink:
             self._has_results.set()
 
     def open_rows(self, task: RunTask) -> UnsentRows:
-        """Start a range. Its results may wait for its end, but not for a row that takes long."""
+        """Start a range. Its results may wait for the end of the range, but not for a row that takes long."""
         rows = self._rows = UnsentRows(task)
         if not self._unsent:
             self._start_batching()
@@ -218,7 +225,7 @@ class Uplink:
                 rows.skip()
 
     def close_rows(self, left: int) -> None:
-        """End the range.
+        """End the running range, and put its unsent results.
 
         Args:
             left: how many tasks of the same batch have not started.
@@ -243,7 +250,9 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """Send the unsent results of another function before this range, which may take longer than they may wait."""
+        """Send the unsent results of other functions before this range runs, because the range may take longer than
+        results may wait.
+        """
         if task.function_id != self._function_id:
             self.send_results()
 
@@ -265,7 +274,7 @@ class Uplink:
             self._has_results.set()
 
     def send_results(self) -> None:
-        """Send all unsent results."""
+        """Send all unsent results; of a running range, only when it is late."""
         with self._lock:
             unsent = self._unsent
             self.is_batching = False
@@ -281,12 +290,12 @@ class Uplink:
                 self._send([unsent.popleft() for _ in range(len(unsent))])
 
     def send_urgent(self) -> None:
-        """Send all unsent results, unless they are only useful together: `receive` sends these."""
+        """Send all unsent results, unless they are only useful together. In that case `receive` sends them."""
         if not self.is_batching:
             self.send_results()
 
     def send(self, items: list[Any]) -> None:
-        """Send items after all unsent results. Safe to call from any thread."""
+        """Send all unsent results, and then `items`. Safe to call from any thread."""
         with self._lock:
             self._send([*self._take_unsent(), *items])
 
@@ -295,7 +304,7 @@ class Uplink:
             self._channel.send(header, frames)
 
     def _flush_periodically(self) -> None:
-        """Run the flusher thread: while tasks run, a result waits for one tick at most."""
+        """Run the flusher thread: while tasks run, an unsent result is sent after one tick at most."""
         with contextlib.suppress(ChannelClosedError):  # the agent has ended: the main thread handles that
             while True:
                 self._is_flusher_asleep = True
@@ -332,7 +341,9 @@ class Uplink:
                 idle_checks += 1
 
     def _take_report(self, now_ns: int) -> bool:
-        """Queue the latest report if it may be sent now, and return whether it may. Two threads may call it at once."""
+        """Queue the latest report if a report may be sent now. Return whether one may be sent. Two threads may call
+        this at once.
+        """
         if now_ns < self._next_report_ns:
             return False
         self._next_report_ns = now_ns + REPORT_NS
@@ -341,7 +352,7 @@ class Uplink:
         return True
 
     def detach(self) -> None:
-        """Disconnect a forked process: it sends nothing, receives nothing, and never waits."""
+        """Disconnect a forked process: this uplink then sends and receives nothing, and never waits."""
         self._lock = threading.Lock()  # a thread that does not exist here may have held the old one
         self._unsent.clear()
         self._rows = None
@@ -350,7 +361,7 @@ class Uplink:
     # In
 
     def receive(self) -> Iterator[Batch[Any]]:
-        """Iterate over the messages of the agent, in their order; wait for the next one.
+        """Iterate over the messages of the agent, in their order. Wait for the next message if none has arrived.
 
         Raises:
             ChannelClosedError: if the agent has closed the channel.

@@ -1,8 +1,8 @@
 """AuditLog: logs accepted and refused connections, sessions, and quotas that were exceeded, as lines of JSON.
 
 Called by the key registry, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has
-a file if the settings name one. Lines about unauthenticated peers are limited separately from lines about owners, so
-that strangers can neither flood the log nor hide lines about owners. It never writes a secret.
+a file if the settings name one. Lines about refused peers without an owner have a limit of their own, so that strangers
+can neither flood the log nor hide lines about owners. The log never contains a secret.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from scaler.texts import NAME_CHARACTERS, printable
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
 """The most lines per second of one address, or of one owner if the address is unknown; further lines are counted."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
-"""The most lines per second about all refused peers without an owner, and about everything else."""
+"""The most lines per second about all refused peers without an owner. The second constant limits all other lines."""
 REMEMBERED = 1024
-"""The number of addresses whose lines are counted; the least recently seen is forgotten first."""
+"""The number of sources whose lines are counted. The source that was seen longest ago is forgotten first."""
 NETWORK_BITS = 64
-"""An IPv6 network of this prefix length counts as one address, because its user may use any address in it."""
+"""The prefix length of an IPv6 network that counts as one address, because its user may use any address in it."""
 
 REFUSED = "refused"
 
@@ -34,27 +34,27 @@ logger = logging.getLogger("scaler.audit")
 
 
 class _LineAllowance:
-    """The lines allowed for one source, or for all sources of a group."""
+    """The number of lines that one source, or all sources of a group together, may still write."""
 
     def __init__(self, per_second: float = LINES_PER_SECOND) -> None:
         self.allowance = Allowance(per_second, BURST_SECONDS, time.monotonic)
         self.omitted = 0
 
     def take_omitted(self) -> int:
-        """Return the number of lines left out since the last call."""
+        """Return the number of lines that were left out since the last call."""
         omitted, self.omitted = self.omitted, 0
         return omitted
 
 
 class _Group:
-    """Sources that share a limit of lines."""
+    """Sources of lines that share a limit."""
 
     def __init__(self, per_second: float) -> None:
         self.lines = _LineAllowance(per_second)
         self.sources: OrderedDict[str, _LineAllowance] = OrderedDict()
 
     def take(self, source: str) -> bool:
-        """Return whether a line of a source may be written; if not, count it as left out."""
+        """Return whether a line of a source may be written. If not, count the line as left out."""
         known = self.sources[source] = self.sources.pop(source) if source in self.sources else _LineAllowance()
         if len(self.sources) > REMEMBERED:
             self.lines.omitted += self.sources.popitem(last=False)[1].omitted
@@ -67,12 +67,12 @@ class _Group:
         return True
 
     def take_omitted(self, source: str) -> int:
-        """Return the number of lines of a source left out since the last call."""
+        """Return the number of lines of a source that were left out since the last call."""
         return self.sources[source].take_omitted() if source in self.sources else 0
 
 
 def source_of(address: str) -> str:
-    """Return the source of an address: an IPv4 address, an IPv6 network, or the name of an owner unchanged."""
+    """Return the source whose lines are counted: an IPv4 address, an IPv6 network, or the name of an owner."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -86,7 +86,7 @@ class AuditLog:
     """The audit log of one scheduler.
 
     Args:
-        file: the file to append to; None: only the handlers that the logger already has.
+        file: the file to append to; with None, only the present handlers of the logger write.
         propagates: whether lines are also passed to the handlers of parent loggers.
         clock: returns the time, in seconds since 1970.
 
@@ -106,12 +106,12 @@ class AuditLog:
             logger.addHandler(self._handler)
 
     def say(self, event: str, source: str, /, **about: str) -> None:
-        """Write one line, unless its source or its group exceeds its limit.
+        """Write one line about an event, unless the source of the event, or the group of the source, exceeds its limit.
 
         Args:
-            event: a word or two, such as `refused`.
-            source: the address, or the owner if the address is unknown.
-            about: names and texts; empty ones are left out.
+            event: the event in a word or two, such as `refused`.
+            source: the address that caused the event, or the owner if the address is unknown.
+            about: further fields of the line; empty texts are left out.
         """
         if not logger.hasHandlers():
             return
@@ -129,7 +129,7 @@ class AuditLog:
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
-        """Write the number of lines left out and not reported yet, and close the file."""
+        """Write how many lines were left out since this was last reported, and close the file."""
         omitted = sum(each.take_omitted(source) for each in self._groups for source in each.sources)
         if omitted or any(each.lines.omitted for each in self._groups):
             self._write("left out", {}, omitted)

@@ -1,8 +1,8 @@
 """The scheduler's edge: turns bytes from the socket into batches for actors, and items of actors into bytes.
 
-It finds the session of a connection in the directory. It passes batches to sessions, and hellos to the acceptor. All
-input is untrusted: a message that cannot be read is counted, and its peer is asked for a new hello. Exceptions that a
-peer causes never reach the loop.
+For each message, the edge finds the session of the connection in the directory. Batches are passed to the session, and
+hellos to the acceptor. All input is untrusted: a message that cannot be read is counted, and its peer is asked for a
+new hello. Exceptions that a peer causes never reach the loop.
 """
 
 from __future__ import annotations
@@ -46,30 +46,32 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 MESSAGES_PER_RECEIVE = 64
-"""The most messages received before the actors run, so that batches keep moving under load."""
+"""The most messages that are received before the actors run, so that batches keep moving under load."""
 
 ITEMS_PER_RECEIVE = 8192
-"""The approximate limit of items in these messages: as many as actors handle in one turn."""
+"""The approximate number of items after which the actors run: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""The time after which a broken connection is reported even while other peers send without a pause. By then, everything
-that had arrived on it counts as read, except a goodbye.
+"""The time after which a broken connection is reported even while other peers send without a pause. By then, all
+messages that had arrived on the connection count as read, except a goodbye.
 """
 FLOOD_SECONDS = 0.05
-"""How often to check, under load, for peers that send far more than is read."""
+"""How often the edge checks, under load, for peers that send far more than is read."""
 UNACKNOWLEDGED_SECONDS = 10.0
-"""A peer with a closed window that acknowledges nothing for this time may get a new session."""
+"""The time without an acknowledgement after which a peer with a closed window may get a new session."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
 REMEMBERED = 1024
-"""The number of unknown connections that are remembered; the one silent for longest is forgotten first."""
+"""The number of unknown connections that are remembered. The connection that has been silent for longest is forgotten
+first.
+"""
 
 MESSAGES_MOST = 64
-"""The most messages of a connection without a session, such as those in transit when a former peer is asked for a new
-hello. A connection that sends more is closed.
+"""The most messages of a connection without a session. Some messages may be in transit when a former peer is asked for
+a new hello. A connection that sends more is closed.
 """
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
@@ -77,7 +79,7 @@ FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 
 
 class UnknownConnections:
-    """Connections without an accepted hello, or of peers that sent an unreadable message."""
+    """Counts the messages of connections without a session."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[Connection, int] = OrderedDict()
@@ -86,7 +88,7 @@ class UnknownConnections:
         return len(self._counts)
 
     def add_message(self, connection: Connection) -> int:
-        """Count a message of a connection. Return the number of its messages."""
+        """Count a message of a connection. Return the number of messages of the connection so far."""
         count = self._counts[connection] = self._counts.pop(connection, 0) + 1
         if len(self._counts) > REMEMBERED:
             self._counts.popitem(last=False)
@@ -98,11 +100,11 @@ class UnknownConnections:
 
 
 class SchedulerEdge:
-    """The edge of the scheduler.
+    """The edge of the scheduler: receives messages for the actors, and sends the items of the actors.
 
     Args:
-        permit_of: returns the entry of a key in the list of keys, if any; None: no keys are required.
-        parent: the id of the process that started this scheduler, which ends with it; 0: there is none.
+        permit_of: returns the entry of a key in the list of keys; None if no keys are required.
+        parent: the id of the process that started this scheduler, if the scheduler ends with that process; else 0.
     """
 
     def __init__(
@@ -119,10 +121,10 @@ class SchedulerEdge:
         self._acceptor, self._jobs = tree.acceptor, tree.job_keeper
         self._strangers = UnknownConnections()
         self._broken: dict[Connection, tuple[Peer, float]] = {}
-        """broken connections in the order of their detection, with their peers and the time of detection"""
+        """broken connections in the order of their detection: for each, its peer and the time of detection"""
         self._clock = tree.clock
         self._is_calm = False
-        """whether messages arrive one by one: then checking for another one would cost as much as reading it"""
+        """whether messages arrive one by one: then a check for another message would cost as much as reading it"""
         self._look_at = 0.0
         self._kept_bytes = tree.config.kept_bytes
         self.received = tree.received
@@ -200,8 +202,10 @@ class SchedulerEdge:
         return count
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
-        """Handle a message without a session: a hello starts one, any other is answered with a request for a hello. A
-        connection that sends too many or too large messages is closed.
+        """Handle a message of a connection without a session. A hello goes to the acceptor; the first other message is
+        answered with a request for a hello.
+
+        A connection that sends too many messages, or a too large message, is closed.
         """
         count = self._strangers.add_message(connection)
         is_large = len(header) + sum(map(len, frames)) > FIRST_BYTES
@@ -251,7 +255,7 @@ class SchedulerEdge:
                 self._acceptor.send(AgentArrived(connection, hello, permit, owner))
 
     def terms_changed(self, terms: Mapping[str, OwnerTerms]) -> None:
-        """Apply the new terms of owners after a change of the list of keys."""
+        """Apply the new terms of owners, after the list of keys has changed."""
         for name, each in terms.items():
             self._directory.owners.of(name, each)
         if terms:
@@ -270,7 +274,9 @@ class SchedulerEdge:
         self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass a late goodbye from a lost connection to the session of its peer. Return whether there is a goodbye."""
+        """Pass late goodbyes of a lost connection to the session of its former peer. Return whether a goodbye was
+        passed.
+        """
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -344,8 +350,8 @@ class SchedulerEdge:
                 self._check_unacknowledged(peer)
 
     def _check_unacknowledged(self, peer: Peer) -> None:
-        """Reset the session of a peer with a closed window, if it has acknowledged nothing for `UNACKNOWLEDGED_SECONDS`
-        and more bytes wait for it than the limit.
+        """Reset the session of a peer that has acknowledged nothing for `UNACKNOWLEDGED_SECONDS`, if more bytes than
+        the limit wait for it.
         """
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
@@ -362,7 +368,9 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items for a disconnected peer if they exceed the limit. Its session is reset when it reconnects."""
+        """Drop the items for a disconnected peer if they exceed the limit. The session is reset when the peer
+        reconnects.
+        """
         if peer.is_invalid:
             peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
@@ -387,7 +395,7 @@ class SchedulerEdge:
             self.undeliverable += 1
 
     def _give_up(self, peer: Peer, error: Exception) -> None:
-        """Reset the session of a peer for which items cannot be encoded. Other peers are not affected."""
+        """Reset the session of a peer for which items cannot be encoded."""
         logger.error("items for %s cannot be encoded", peer.connection.hex(), exc_info=error)
         self._reset_session(peer, "the scheduler could not encode a message to you")
 
@@ -399,7 +407,9 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report connections that broke before `until`. What arrived on them, such as a goodbye, has been read."""
+        """Report the connections that broke before `until`. All messages that had arrived on them, such as a goodbye,
+        have been read.
+        """
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:
@@ -410,7 +420,9 @@ class SchedulerEdge:
                 self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
-        """Find out which of these connections are lost, by sending to them. Return those that still work."""
+        """Send a message to each of these connections, to find out which are lost. Return the connections that still
+        work.
+        """
         living = []
         for connection in connections:
             peer = self._directory.connected.get(connection)
@@ -425,7 +437,7 @@ class SchedulerEdge:
         return [connection for connection in living if connection not in self._broken]
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: messages and bytes received and sent, unreadable and undeliverable messages."""
+        """Return counts of messages and bytes, received and sent, and of unreadable and undeliverable messages."""
         return {
             "messages_received": self.received.n_messages,
             "bytes_received": self.received.n_bytes,

@@ -15,11 +15,11 @@ from scaler.process.meters import host_free_bytes
 
 LOOK_SECONDS = 0.1
 LOOKS_MOST = 100
-"""The number of measurements kept, enough for the last ten seconds."""
+"""The most measurements of the delay that are kept: those of the last ten seconds."""
 
 
 class ProcessGauges:
-    """The gauges of this process.
+    """Measures CPU time, memory and loop delay of this process.
 
     Args:
         loop: the event loop whose delay is measured.
@@ -54,7 +54,7 @@ class ProcessGauges:
         self._schedule_sample()
 
     def read(self) -> Gauges:
-        """Return the present values, and those of the time since the last call."""
+        """Return the present memory, and CPU time and delays since the last call."""
         now, cpu = time.monotonic(), time.process_time()
         (before, cpu_before), self._last = self._last, (now, cpu)
         permille = round(1000 * (cpu - cpu_before) / (now - before)) if now > before else 0
@@ -64,5 +64,10 @@ class ProcessGauges:
 
 
 def _share(late: list[float], share: float) -> int:
-    """Return a quantile of the delays, in microseconds."""
+    """Return a quantile of the delays, in microseconds.
+
+    Args:
+        late: the delays in seconds, sorted.
+        share: the share of delays that do not exceed the result.
+    """
     return int(late[min(len(late) - 1, int(share * len(late)))] * 1e6) if late else 0

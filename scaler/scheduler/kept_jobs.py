@@ -1,4 +1,4 @@
-"""KeptJobs: the job folder of a scheduler process, and the job writer that writes to it.
+"""KeptJobs: the job folder of a scheduler process, and the job writer that writes to this folder.
 
 Created and closed by the scheduler process.
 """
@@ -41,7 +41,7 @@ class KeptJobs:
 
         Args:
             post: sends an actor a message from any thread.
-            lockout_of: returns why an owner with a key is locked out, if so.
+            lockout_of: returns why an owner may not start anything; None if the owner may.
         """
         self._writer = JobWriter(tidy=self._folder.delete_some)
         logger.info("scheduler: jobs are kept in %s", self._folder.path)

@@ -1,9 +1,9 @@
-"""KeyRegistry: the keys that a scheduler accepts now, and the changes of their list.
+"""KeyRegistry: the keys that a scheduler accepts now, and the changes of the list of keys.
 
-The gates of the scheduler's sockets call it for each connection, and the edge for each hello. It reads the list again
-when the file has changed. An editor may empty the file before it writes it: keys missing from the same file are removed
-only if they are still missing at the next check. While the list cannot be read, the last good one is used, and an error
-is logged each minute.
+The gates of the scheduler's sockets call the registry for each connection, and the edge for each hello. The list is
+read again when the file has changed. An editor may empty the file before it writes it. So keys that are missing from
+the same file are removed only if they are still missing at the next check. While the list cannot be read, the last good
+list is used, and an error is logged each minute.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from scaler.transport.admission.keyring import NO_LONGER_LISTED, NOT_LISTED
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-"""How often to check whether the list has changed; a check takes some microseconds."""
+"""How often the scheduler checks whether the list has changed; a check takes some microseconds."""
 TROUBLE_SECONDS = 60.0
-"""How often an unreadable list is logged."""
+"""How often it is logged that the list cannot be read."""
 REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
-"""The most refusals per second that are logged; further ones are counted."""
+"""The most refusals per second that are logged; further refusals are only counted."""
 
 
 class KeyRegistry:
-    """The key registry of one scheduler.
+    """The key registry of one scheduler: decides which keys may connect, and which sessions must end.
 
     Args:
-        folder: the folder of its keys.
+        folder: the folder of the scheduler's keys.
         audit: called for each accepted and each refused connection.
 
     Raises:
@@ -53,11 +53,11 @@ class KeyRegistry:
         self._allowed = folder.allowed()
         self._day = _today()
         self._valid = self._valid_at(self._day)
-        """role and owner of each key that was valid at the last check, or has been accepted since"""
+        """role and owner of each key that was valid at the last check, or has been accepted since then"""
         self._unsettled: tuple[int, ...] = ()
-        """the state of the file if lines were missing from it at the last check"""
+        """the state of the list file at the last check, if keys were missing from it then; else empty"""
         self._trouble = ""
-        """why the list cannot be read; empty if it can"""
+        """the reason for which the list cannot be read; empty if it can be read"""
         self._reported = 0.0
         """the time when `_trouble` was last logged"""
         self._has_changed = False
@@ -69,7 +69,9 @@ class KeyRegistry:
         folder.drop_old_pairs()
 
     def admission_keys(self, *roles: str) -> AdmissionKeys:
-        """Return the keys of a socket: the scheduler's own secret, and a check that admits only keys of these roles."""
+        """Return the keys of a socket: the scheduler's own secret, and checks that admit only keys with one of these
+        roles.
+        """
         return AdmissionKeys(
             self._secret,
             lambda public, address: self._judge(public, address, roles),
@@ -86,8 +88,9 @@ class KeyRegistry:
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return the terms of each owner with a valid key, from the owner's last line; empty if unchanged since the
-        last call.
+        """Return the terms of each owner with a valid key; empty if the list is unchanged since the last call.
+
+        The last line of an owner in the list counts.
         """
         has_news, self._has_new_terms = self._has_new_terms, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._valid and has_news}
@@ -121,8 +124,8 @@ class KeyRegistry:
         self._omitted = 0
 
     def look(self) -> frozenset[str]:
-        """Read the list again if it has changed. Return the keys whose sessions must end, because they are no longer
-        valid or have another role or owner.
+        """Read the list again if it has changed. Return the keys that are no longer valid, or have another role or
+        owner. Their sessions must end.
         """
         self._read_again(is_look=True)
         today = _today()
@@ -156,7 +159,7 @@ class KeyRegistry:
         logger.info("read the list of keys again: %d keys", len(allowed))
 
     def _report(self, trouble: str) -> None:
-        """Log why the list cannot be read: when the reason is new, and each minute."""
+        """Log the reason for which the list cannot be read, when the reason is new and each minute."""
         now = time.monotonic()
         if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
             self._trouble, self._reported = trouble, now
@@ -178,4 +181,4 @@ def _today() -> date:
 
 
 PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)
-"""The roles of keys that each socket of a scheduler accepts."""
+"""The roles of keys that the sockets for peers and for viewers accept."""

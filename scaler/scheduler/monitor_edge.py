@@ -1,7 +1,7 @@
-"""The edge of the monitor stream: receives subscriptions of viewers, and sends what the monitor builds.
+"""The edge of the monitor stream: receives subscriptions of viewers, and sends the items of the monitor.
 
-It notifies the monitor of subscriptions. The monitor puts its items here (this is its `Board`), and they are sent at
-once, in messages of their topic. It never waits for a viewer.
+The edge notifies the monitor when subscriptions change. The monitor puts its items here (this is its `Board`), and the
+edge sends them at once, in messages of their topic. The edge never waits for a viewer.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ITEMS_MOST = 1000
 """The most items in one message of the stream."""
 
 CHANGES_MOST = 256
-"""The most subscriptions received at once, so that a viewer that sends without a pause does not delay tasks."""
+"""The most subscriptions that are received at once, so that a viewer that sends without a pause does not delay tasks."""
 
 PREFIXES_MOST = 10_000
-"""The most different subscriptions at a time; further ones are ignored."""
+"""The most different subscriptions at a time; further subscriptions are ignored."""
 
 
 class MonitorEdge:
-    """The edge of the monitor stream.
+    """Receives subscriptions of viewers, and sends the items of the monitor.
 
     Args:
         short_id: identifies this run of the scheduler.
@@ -63,7 +63,9 @@ class MonitorEdge:
     # From viewers
 
     def receive(self) -> bool:
-        """Receive subscriptions of viewers. Return whether there may be more, because this stops at a limit."""
+        """Receive subscriptions of viewers. Return whether more of them may be waiting, because `CHANGES_MOST` was
+        reached.
+        """
         changes = self._publisher.changes(CHANGES_MOST)
         changed = [self._change_subscription(*change) for change in changes]
         if self.monitor is not None and any(changed):
@@ -75,7 +77,7 @@ class MonitorEdge:
         return len(changes) == CHANGES_MOST
 
     def _change_subscription(self, is_wanted: bool, prefix: bytes) -> bool:
-        """Add or remove a subscription. Return whether it may match a topic."""
+        """Add or remove a subscription. Return False if it cannot match any topic."""
         try:
             text = prefix.decode("ascii")
         except UnicodeDecodeError:
@@ -132,12 +134,12 @@ def open_publisher(
     say: Callable[[str], None],
     admission_keys: AdmissionKeys | None = None,
 ) -> Publisher | None:
-    """Return the socket of the stream.
+    """Return the socket of the monitor stream; None if there is no stream.
 
     Args:
-        wanted: the address in the settings; None: the usual one.
-        usual: where viewers expect it; None: there is no stream, since all viewers would be in this process.
-        say: called with a sentence if the stream is at another address.
+        wanted: the address in the settings; None: the usual address.
+        usual: the address at which viewers expect the stream; None if all viewers would be in this process.
+        say: called with a sentence if the stream is at another address than viewers expect.
         admission_keys: checks the keys of viewers on TCP; None: all programs may connect.
 
     Raises:

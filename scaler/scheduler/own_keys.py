@@ -22,14 +22,14 @@ OPEN_OPTION = "--insecure-let-everybody-run-code"
 
 
 class OwnKeys:
-    """The keys of one scheduler.
+    """The keys of one scheduler, found or created.
 
     Args:
-        config: names the addresses. For an address with any port, a free port is chosen here, because keys are found by
-            their port.
+        config: the settings with the addresses. For an address with any port, a free port is chosen here, because keys
+            are found by the port.
 
     Raises:
-        ConfigError: if keys cannot be read or created, or other users have access to them.
+        ConfigError: if keys cannot be read or created, or other users have access to the keys.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -67,7 +67,9 @@ class OwnKeys:
             self.folder.add_addresses(addresses)
 
     def say(self) -> Iterable[str]:
-        """Return lines for the log: where the keys are, and how to create one for others. They contain no secret."""
+        """Yield lines for the log: where the keys are, and how to create a key for another user. The lines contain no
+        secret.
+        """
         if self.folder is None:
             return
         path = self.folder.path
@@ -79,13 +81,17 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """Remove keys that are useless after the end of the scheduler, or after a failed start."""
+        """Remove the keys if they are useless after the end of the scheduler.
+
+        Args:
+            has_failed: whether the scheduler could not start; then new keys are removed, too.
+        """
         if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 
 
 def remove_keys(endpoint: Endpoint) -> None:
-    """Remove the keys of a scheduler on a free port that was killed before it could remove them."""
+    """Remove the keys of a scheduler on a free port that was killed, and so could not remove them itself."""
     with contextlib.suppress(ConfigError):
         KeyFolder(folder_for(endpoint)).remove()
 
@@ -98,7 +104,7 @@ def _cannot(reason: str, endpoint: Endpoint) -> str:
 
 
 def _with_port(endpoint: Endpoint, taken: contextlib.ExitStack) -> Endpoint:
-    """Return an address with a free port, which is reserved as long as `taken` is open."""
+    """Return an address with a free port instead of any port. The port is reserved as long as `taken` is open."""
     if not endpoint.takes_any_port:
         return endpoint
     family = socket.AF_INET6 if endpoint.is_ipv6 else socket.AF_INET

@@ -1,4 +1,4 @@
-"""The scheduler process: puts socket, actors and shell together, and ends them.
+"""The scheduler process: puts socket, actors and event loop together, runs them, and ends them.
 
 Started by `scaler.cli.scheduler` and, as a child process, by `scaler.cluster`.
 """
@@ -44,28 +44,30 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 64
-"""The least limit of open files with which a scheduler can accept its first connections."""
+"""The lowest limit of open files with which a scheduler can accept its first connections."""
 
 SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler checks its open files, its free memory, and, to notice that it was itself stopped, its clock.
-This is half of the silence after which the end of a connection does not count as closing
+"""How often the scheduler checks its open files, its free memory, and its clock, from which it notices that it was
+stopped. This is half of the silence after which the end of a connection does not count as closing
 (`actors/sessions/session.py`).
 """
 
 UNREAD_SECONDS = 0.5
-"""How often the scheduler checks whether the unread data grows; a check takes some 20 microseconds."""
+"""How often the scheduler checks whether the amount of unread data grows; a check takes some 20 microseconds."""
 
 IDLE_SECONDS = 30.0
-"""A connection that belongs to no peer is closed after this time, or at the latest after twice this time."""
+"""The time after which a connection that belongs to no peer is closed. It may take up to twice this time."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth in memory after which the scheduler tries to give memory back."""
 
 PROBE_SECONDS = (0.05, 0.25, 1.0)
-"""The delays of the probes after the loss of a connection. There are several, as the socket notices a loss late."""
+"""The delays of the probes after the loss of a connection. Several probes are sent, because the socket notices a loss
+late.
+"""
 
 
 def describe_listener(endpoint: Endpoint) -> str:
@@ -94,15 +96,17 @@ def _in_use(error: OSError, endpoint: Endpoint) -> AddressInUseError:
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
-    """Return the longest time-out of sessions, in seconds. The socket must not close a silent connection before."""
+    """Return the longest time-out of sessions, in seconds. Before that time, the socket must not close a silent
+    connection.
+    """
     return max(config.client_timeout_seconds, config.worker_timeout_seconds)
 
 
 class SchedulerProcess:
-    """A scheduler, from bind to close.
+    """A scheduler in this process: listens, runs the actors, and closes its sockets at the end.
 
     Raises:
-        AddressInUseError: if another program listens at the address; the message names it.
+        AddressInUseError: if another program listens at the address; the message names the program.
         OSError: if the address cannot be bound.
         ConfigError: if the event loop is not installed.
     """
@@ -123,12 +127,12 @@ class SchedulerProcess:
             self._keys.forget(has_failed=True)
             raise
         self.monitor = None if self._publisher is None else self._publisher.endpoint
-        """the address of the monitor stream; None if there is none, because all viewers would be in this process"""
+        """the address of the monitor stream; None if there is no stream, because all viewers would be in this process"""
         self._clock = WakefulClock(update_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
         self._shell.run_in_steps(preparing(OF_SCHEDULERS))
         self._suspects: dict[Connection, int] = {}
-        """connections that may be lost, and the number of remaining probes after which each counts as alive"""
+        """connections that may be lost: for each, the number of probes after which it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or largest_value_bytes()
@@ -157,7 +161,9 @@ class SchedulerProcess:
             raise reason from None
 
     def _usual_monitor(self) -> Endpoint | None:
-        """Return where viewers expect the monitor: derived from the given address, with the actual port."""
+        """Return the address at which viewers expect the monitor stream: derived from the scheduler's address, with the
+        actual port.
+        """
         wanted, taken = self._config.endpoint, self.endpoint
         return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor
 
@@ -288,7 +294,7 @@ class SchedulerProcess:
         return {**self._shell.dispatcher.statistics(), **edge.statistics(), **tree.statistics()}
 
     def _log_snapshot(self, tree: SchedulerTree, edge: SchedulerEdge) -> None:
-        """Log a snapshot. The actors report in the turn after the signal."""
+        """Log a snapshot, as soon as the actors have reported."""
         report = tree.report()
         counts = self._shell.dispatcher.statistics()
         counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
@@ -315,7 +321,9 @@ class SchedulerProcess:
         self._shell.loop.call_later(LOOK_SECONDS, self._check_regularly)
 
     def _check_open_files(self) -> None:
-        """Accept no connections while few open files are left: without a file for a connection, libzmq aborts."""
+        """Accept no new connections while few further files can be opened: libzmq aborts if it has no file for a
+        connection.
+        """
         warning = self._open_files.warning()
         if warning:
             logger.warning("scheduler: %s", warning)
@@ -353,7 +361,9 @@ class SchedulerProcess:
 
 
 def _ending_signals(is_child: bool) -> list[signal.Signals]:
-    """Return the signals that end a scheduler in order. Ctrl-C is for the parent; `nohup` ignores SIGHUP."""
+    """Return the signals that end a scheduler in order. A child ignores Ctrl-C, which is for its parent. SIGHUP is left
+    out under `nohup`.
+    """
     numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return numbers if is_ignored else [*numbers, signal.SIGHUP]

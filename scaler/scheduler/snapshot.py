@@ -1,7 +1,7 @@
-"""Snapshot: one page about the scheduler's present state, logged on SIGUSR1; and the last line of its log.
+"""Snapshot: a page of text about the scheduler's present state, logged on SIGUSR1; and the last line of its log.
 
-Made from the report of the actors and the counts of the edge. Its length does not depend on the number of workers or
-clients.
+Made from the report of the actors and the counts of the edge. The length of the page does not depend on the number of
+workers or clients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ _LEFT = ("sessions", "objects", "object_bytes", "object_owners", "retained_objec
 
 
 def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return the page; it ends with `counts`, which are those of the process."""
+    """Return the page of text.
+
+    Args:
+        counts: the counts of the process, which are the last row of the page.
+    """
     return page(
         "scheduler: what it does now",
         (
@@ -32,7 +36,7 @@ def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str,
 
 
 def ended(counts: dict[str, int]) -> str:
-    """Return the last line of the log: what the scheduler has done, and what remained at its end."""
+    """Return the last line of the log: what the scheduler has done, and what was left at its end."""
     left = ", ".join(f"{name.replace('_', ' ')} {counts[name]:,}" for name in _LEFT)
     return (
         f"scheduler: ended: it has received {counts['messages_received']:,} messages "
@@ -80,5 +84,5 @@ def _objects(report: Report) -> str:
 
 
 def _jobs(report: Report) -> list[tuple[str, str]]:
-    """Return the row on jobs; empty if this scheduler keeps no jobs."""
+    """Return the row of the page about jobs; empty if this scheduler keeps no jobs."""
     return [("jobs", f"{counts['jobs']:,} are in memory") for _, counts in report.of("jobs")]

@@ -333,7 +333,9 @@ _GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 
 class _Parts:
-    """An object that is pickled in place of an exception, and read as the exception without a call of its constructor."""
+    """An object that is pickled in place of an exception. It is read as the exception, without a call of the
+    constructor.
+    """
 
     def __init__(self, error: BaseException) -> None:
         self._error = error

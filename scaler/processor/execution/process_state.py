@@ -90,7 +90,7 @@ def _is_closed(stream: Any) -> bool:
 
 
 def _opened(name: str) -> Any:
-    """Return a new stream for a standard descriptor of the process. Closing the stream does not close the descriptor."""
+    """Return a new stream for a standard descriptor of the process. Closing the stream leaves the descriptor open."""
     number = _NUMBERS[name.strip("_")]
     with contextlib.suppress(OSError):
         return open(number, "w" if number else "r", 1, "utf-8", "backslashreplace", closefd=False)

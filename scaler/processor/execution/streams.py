@@ -37,7 +37,7 @@ _STREAMS = {STANDARD_OUTPUT: OutputStream.STANDARD_OUTPUT, STANDARD_ERROR: Outpu
 
 
 class TaskLogHandlers:
-    """The handlers that log the output of tasks: those that the logger `scaler.task` has when this object is created."""
+    """The handlers that log the output of tasks: those that the logger `scaler.task` has when this object is made."""
 
     def __init__(self) -> None:
         logger: logging.Logger | None = logging.getLogger(TASK_OUTPUT)

@@ -54,7 +54,7 @@ class ProcessorSpec(NamedTuple):
     agent_token: bytes
     """the token that clients in the processor send to the scheduler"""
     is_extra: bool = False
-    """whether the processor was started because tasks wait for other tasks; such other tasks probably use clients, too"""
+    """whether the processor was started because tasks wait for other tasks; such tasks probably use clients, too"""
     worker: str = ""
     """the name of the worker that the processor belongs to"""
 

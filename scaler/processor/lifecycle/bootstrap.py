@@ -2,8 +2,8 @@
 
     fork server --Bootstrap--> logging, streams, settings --fork--> Bootstrap.run --> Processor
 
-Little is done after the fork: a task may wait for the new processor, and the kernel copies each page of memory that it
-writes to.
+Little is done after the fork, because a task may wait for the new processor, and the kernel copies each page of memory
+that the process writes to.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from scaler.settings import ClusterConfig
 
 
 class Bootstrap:
-    """The state that is prepared before the first fork, after the user's modules have been preloaded."""
+    """The state of all processors of a node, prepared before the first fork and after the user's modules have been
+    preloaded.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -51,7 +53,7 @@ class Bootstrap:
             multiprocessing.current_process().authkey = bytes.fromhex(config.authentication_key)
 
     def run(self, connection: socket.socket, progress_descriptor: int, spec: ProcessorSpec) -> None:
-        """Run a processor in this freshly forked process. Return when it has ended."""
+        """Run a processor in this freshly forked process. Return when the processor has ended."""
         config = self._config
         os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts
         streams = self._streams or _streams(config, spec.worker)
@@ -91,13 +93,15 @@ class Bootstrap:
 
 
 def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
-    """Set up logging. Return the streams that log what tasks write."""
+    """Set up logging. Return the streams that log the output of tasks."""
     set_up_logging(config.logging, worker=worker, is_strict=False)
     return TaskStreams()
 
 
 def _with_high_descriptor(connection: socket.socket) -> socket.socket:
-    """Move a connection to a high descriptor, which user code rarely closes, if one is free."""
+    """Move a connection to a high descriptor, which user code rarely closes. Keep the connection as it is if no such
+    descriptor is free.
+    """
     with contextlib.suppress(OSError):
         moved = socket.socket(fileno=high_duplicate(connection.fileno()))
         connection.close()
@@ -106,7 +110,11 @@ def _with_high_descriptor(connection: socket.socket) -> socket.socket:
 
 
 def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
-    """Forward what tasks write to the agent, and to the log if `logs_tasks`. Return the handler for what they log."""
+    """Forward the output of tasks to the agent. Return the handler for the records that tasks log.
+
+    Args:
+        logs_tasks: whether the output is also logged.
+    """
     streams.forward, streams.logs_tasks = outputs.send_line, logs_tasks
     if not logs_tasks:
         for handler in logging.getLogger().handlers:
@@ -117,7 +125,7 @@ def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> O
 
 
 def _after_task(outputs: OutputSender, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
-    """Return the function to call after each task, with the start time of the task."""
+    """Return the function to call after each task, which takes the start time of the task."""
     held, written, timer_handler, ignore = outputs.held, streams.written, signals.timer_handler, signals.ignore
     output, error, next_check_ns = sys.stdout, sys.stderr, 0
 
@@ -140,7 +148,7 @@ def _after_task(outputs: OutputSender, streams: TaskStreams, state: ProcessState
 
 
 def _exit_with_agent(channel: int) -> None:
-    """Wait until the agent has closed its end of the channel, whatever the main thread does, and exit soon after."""
+    """Wait until the agent has closed its end of the channel, and exit soon after, whatever the main thread does."""
     poll = select.poll()
     poll.register(channel, 0)
     poll.poll()

@@ -28,10 +28,10 @@ _LOOK_SECONDS = 0.005
 
 
 def end_forked(error: BaseException | None) -> NoReturn:
-    """End this process as a program ends, after its threads.
+    """End this forked process as the interpreter ends a program, after waiting for its threads.
 
     Args:
-        error: the exception of the task's function; None if it has returned.
+        error: the exception of the task's function; None if the function has returned.
     """
     code = 1
     try:
@@ -60,8 +60,8 @@ def _exit_code(error: BaseException | None) -> int:
 
 
 def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
-    """End all that user code has started in this process. The caller then ends the process, or a timer does after a
-    second.
+    """End all that user code has started in this process. The caller then ends the process; after a second, a timer
+    does.
 
     Args:
         channel: the descriptor that stays open, because its end tells the agent that this process has ended.
@@ -83,7 +83,9 @@ def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
 
 
 def _close_all_but(channel: int) -> None:
-    """Close the pipes whose end helper processes wait for."""
+    """Close all descriptors except `channel` and the standard ones, because helper processes wait for the ends of their
+    pipes.
+    """
     try:
         descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:

@@ -1,9 +1,9 @@
 """First fork server: a fork server that a process forks before it imports what an agent needs and becomes the agent.
 
-It is ready while the agent still starts, and shares the memory of what both have imported. A fresh interpreter takes a
-fifth of the processor time to the first result. Further fork servers are started as separate programs, because by then
-the agent has connections and values of users. Call it only in a process without threads and without sockets that
-another process waits for.
+This fork server is ready while the agent still starts, and shares the memory of what both have imported. A fresh
+interpreter takes a fifth of the processor time to the first result. Further fork servers are started as separate
+programs, because by then the agent has connections and values of users. Call `fork` only in a process without threads
+and without sockets that another process waits for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _LOOK_SECONDS = 0.01
 
 
 class FirstForkServer:
-    """A fork server that waits for its settings. It has the methods of `subprocess.Popen` that the agent uses.
+    """A forked process that waits for the settings of the fork server. It has the methods of `subprocess.Popen` that
+    the agent uses.
 
     Attributes:
         connection: the socket to the fork server.
@@ -38,7 +39,7 @@ class FirstForkServer:
         self._exit_code: int | None = None
 
     def tell(self, settings: str, variables: Mapping[str, str]) -> None:
-        """Send the settings, with which the fork server starts to serve.
+        """Send the settings to the fork server, which then starts to serve.
 
         Args:
             variables: environment variables in addition to those of this process.
@@ -50,7 +51,7 @@ class FirstForkServer:
         """Wait for the end of the fork server. Return its exit code, negative for a signal.
 
         Raises:
-            subprocess.TimeoutExpired: if it has not ended after `timeout` seconds.
+            subprocess.TimeoutExpired: if the fork server has not ended after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._exit_code is None:
@@ -104,7 +105,7 @@ def fork(
 
 
 def take() -> FirstForkServer | None:
-    """Return the forked process to its only user; None if there is none or it was taken before."""
+    """Return the forked process to its only user; None if no process was forked, or it was taken before."""
     return _forked.pop() if _forked else None
 
 
@@ -117,7 +118,9 @@ def drop() -> None:
 
 
 def _enter() -> None:
-    """Give up what belongs to the agent: its standard input, main program and arguments, and Ctrl-C in its terminal."""
+    """Separate this forked process from the agent: from its standard input, main module and arguments, and from Ctrl-C
+    in its terminal.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

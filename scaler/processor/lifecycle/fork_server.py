@@ -1,12 +1,12 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
-The agent sends requests (start, kill, interrupt, stop, continue), and the fork server reports (started, not started,
-ended). It has imported and prepared what processors need, so that a new one is ready within milliseconds. It adopts the
-processes that tasks have started when their processor ends, and kills them.
+The agent sends requests (start, kill, interrupt, stop, continue), and the fork server sends reports (started, not
+started, ended). It has imported and prepared what processors need, so that a new processor is ready within
+milliseconds. When a processor ends, the fork server adopts the processes that its tasks have started, and kills them.
 
 When the agent ends in order, it announces that, and processors have a second to end by themselves. However the agent
-ends, the fork server sees the end of their connection, kills everything below it, and ends. It runs no user code other
-than preloaded modules, opens no ZeroMQ context, and starts no thread.
+ends, the fork server sees the end of their connection, kills all processes below it, and ends. It runs no user code
+other than preloaded modules, opens no ZeroMQ context, and starts no thread.
 """
 
 from __future__ import annotations
@@ -44,31 +44,32 @@ from scaler.wire.codec.stencil_warmup import OF_PROCESSORS, preparing
 PROGRAM = "scaler.processor.lifecycle.fork_server"
 
 REQUEST = struct.Struct("<BI16s?H")
-"""kind of the request, number of the processor; then for START, which has two descriptors: the agent token, whether it
-is an extra processor, the index of its worker
+"""The format of a request: kind of the request, number of the processor, agent token, whether the processor is extra,
+and index of its worker. Only START uses the last three fields, and comes with two descriptors.
 """
 START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
-"""The signal of each request that goes to a processor alone, and not to the processes that its task has started."""
+"""By kind of request: the signal that is sent to a processor, but not to the processes that its task has started."""
 GRACE_SECONDS = 1.0
 """How long processors may take to end by themselves when the agent ends in order."""
 INTERRUPT_SECONDS = 0.05
-"""The pause between two interrupts of a processor that has not ended: its task may have been uninterruptible."""
+"""The pause between two interrupts of a processor, which are repeated because some code is uninterruptible."""
 REPORT = struct.Struct("<BIiQ")
-"""kind of the report; the number of the processor; its process id, its exit code, or the `errno` of a failed start; the
-peak memory of an ended one, in bytes. For PRELOADING, the number is that of the module, from 1 on; 0 after the last
-one.
+"""The format of a report: kind, number, value, and peak memory of an ended processor in bytes.
+
+The number is that of the processor; for PRELOADING that of the module, from 1 on, and 0 after the last module. The
+value is the process id, the exit code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
-"""sent instead of a report: the rest is the reason, as text, and the fork server ends"""
+"""the first byte of a last message, sent instead of a report; the rest is the reason as text, and the fork server ends"""
 
 AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 OUT_OF_MEMORY_SCORE = 500
-"""The score of processors and of what their tasks start. When memory is short, the kernel kills one of these before the
-agent, with which all its workers would end.
+"""The score of processors and of the processes that their tasks start. When memory is short, the kernel kills such a
+process before the agent, with which all its workers would end.
 """
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
@@ -79,7 +80,7 @@ class _AgentEndsError(Exception):
 
 
 class ForkServer:
-    """The loop of the fork server's process."""
+    """The loop of the fork server's process: handles requests of the agent, and reports ended processors."""
 
     def __init__(self, agent: socket.socket, config: ClusterConfig) -> None:
         self._agent = agent
@@ -88,7 +89,7 @@ class ForkServer:
         self._bootstrap = Bootstrap(config)
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
-        """the original handlers of the signals that the fork server ignores and processors do not"""
+        """the original handlers of the signals that the fork server ignores and processors do not ignore"""
         self._preparing = preparing(OF_PROCESSORS)
         self._pid = os.getpid()
 
@@ -125,8 +126,9 @@ class ForkServer:
                 self._kill_all()
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait until the agent or a signal can be read, and return what can. While nothing arrives, warm up the codec,
-        which the first processors can do without.
+        """Wait until a request or a signal has arrived, and return the readable descriptors.
+
+        While nothing arrives, warm up the codec, because the first processors can do without a warm codec.
         """
         ready = selector.select(0)
         if not ready:
@@ -138,8 +140,8 @@ class ForkServer:
         return ready or selector.select()
 
     def _await_processors(self, wake_read: int) -> None:
-        """Interrupt the tasks of all processors, which have lost their channels, and wait until the processors have
-        ended.
+        """Interrupt the tasks of all processors, and wait until the processors have ended or `GRACE_SECONDS` have
+        passed.
         """
         deadline = time.monotonic() + GRACE_SECONDS
         for pid in self._pids.values():
@@ -245,7 +247,9 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else
 
 
 def _die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent is killed (Linux only; elsewhere its lifeline ends it)."""
+    """Let the kernel kill this process when its parent ends. Only Linux can; elsewhere the process ends with its
+    lifeline.
+    """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -259,7 +263,9 @@ def _outlive_parent() -> None:
 
 
 def _raise_out_of_memory_score() -> None:
-    """Raise the out-of-memory score of this process, unless it is higher. Needs no privilege. Linux only."""
+    """Raise the out-of-memory score of this process, unless the score is higher already. Needs no privilege. Linux
+    only.
+    """
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:  # noqa: PTH123
         if int(score.read()) < OUT_OF_MEMORY_SCORE:
             score.write(b"%d" % OUT_OF_MEMORY_SCORE)
@@ -295,7 +301,7 @@ def _report_preloading(agent: socket.socket, number: int) -> None:
 
 
 def serve(agent: socket.socket, settings: str) -> NoReturn:
-    """Run the fork server of the agent at the other end."""
+    """Run a fork server for the agent at the other end of a socket, and end the process."""
     _append_working_directory()
     own_only_created_blocks()
     config = ClusterConfig.from_json(settings)

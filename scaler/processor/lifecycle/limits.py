@@ -1,8 +1,8 @@
 """Limits: the number of tasks and the memory of one process; at a limit a fresh process replaces it.
 
 Checked by the processor between tasks. While a task runs, the system refuses memory above the limit, so that only this
-task fails, with `MemoryError`. Private writable memory counts: shared objects do not count, an argument that is mapped
-for its task does.
+task fails, with `MemoryError`. Private writable memory counts. Shared objects do not count, but an argument that is
+mapped for its task does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 
 CHECK_BYTES = 64 * 1024 * 1024
-"""The size of a result from which free memory is checked for its copy, in a fraction of the time of the copy."""
+"""The size of a result from which the host is checked for free memory. The check takes a fraction of the time of a
+copy.
+"""
 
 
 def check_memory(frames: Frames, worker: str) -> None:
-    """Raise `ObjectTooLargeError` if this host has no memory for the copy of a result that goes to the agent.
+    """Raise `ObjectTooLargeError` if this host lacks the memory for a copy of a result, which the agent needs.
 
     Args:
         worker: the name of the worker that has run the task.
@@ -40,27 +42,35 @@ def check_memory(frames: Frames, worker: str) -> None:
 
 
 class ProcessLimits:
-    """The limits of one process.
+    """The limits of tasks and memory for one process.
 
     Attributes:
-        has_any: whether the settings limit anything.
+        has_any: whether the settings limit tasks or memory.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """the most memory that a process keeps between tasks: three quarters of the limit, or what a fresh one has if
-        more
+        """the most memory that a process keeps between tasks: three quarters of the limit, or the memory of a fresh
+        process if that is more
         """
         self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_check(self, ran: int) -> int:
-        """Return how many tasks may run before the next check, if `ran` tasks have run."""
+        """Return how many tasks may run before the next check of the limits.
+
+        Args:
+            ran: the number of tasks that have run.
+        """
         return 1 if self._most_bytes else max(1, self._most_tasks - ran)
 
     def are_reached(self, ran: int) -> bool:
-        """Return whether a fresh process should replace this one, if `ran` tasks have run."""
+        """Return whether a fresh process should replace this process.
+
+        Args:
+            ran: the number of tasks that have run.
+        """
         if ran >= self._most_tasks:
             return True
         if not self._most_bytes or own_bytes() <= self._kept_bytes:
@@ -71,7 +81,7 @@ class ProcessLimits:
 
     @contextlib.contextmanager
     def of_memory(self) -> Iterator[None]:
-        """Refuse memory above the limit while tasks run. Only on Linux."""
+        """Let the system refuse memory above the limit within the context. Has an effect only on Linux."""
         data_bytes = _data_bytes() if self._most_bytes else 0
         if not data_bytes:
             yield
@@ -98,7 +108,9 @@ def own_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return the memory that the system compares with the limit, including reserved memory."""
+    """Return the memory that the system compares with the limit, including reserved memory; 0 if the system does not
+    report it.
+    """
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmData:"):

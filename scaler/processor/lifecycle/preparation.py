@@ -1,7 +1,7 @@
 """Preparation: imports the user's modules once for all processors, and calls the user's initializer in each.
 
-It also finds the functions that the user's settings name. Called by the fork server before it forks, and by each
-processor before it is ready.
+Also finds the functions that the user's settings name. Called by the fork server before it forks, and by each processor
+before it is ready.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _has_failed = mmap.mmap(-1, 1)
 
 
 class PreparationError(ConfigError):
-    """A module cannot be imported for all processors at once, or the initializer fails."""
+    """A module cannot be imported for all processors at once, or the initializer has failed."""
 
 
 def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _number: None) -> str:
@@ -48,8 +48,8 @@ def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _
         announce: called before each import with the number of the module, from 1 on.
 
     Returns:
-        the name of a random generator that is a global of an imported module, of which each forked process has a copy;
-        empty if there is none.
+        the name of a random generator that is a global of an imported module; empty if there is no such generator. Each
+        forked process would have a copy of the generator.
 
     Raises:
         PreparationError: if a module cannot be imported; if it starts threads, which forked processes would not have,
@@ -79,7 +79,7 @@ def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _
 
 
 def _why(name: str, error: BaseException) -> str:
-    """Return the message about a failed import: the module, what it raised and where, and what to do."""
+    """Return the message about a failed import: the module, the exception and its place, and what to do."""
     if isinstance(error, ModuleNotFoundError):
         cure = "install it, or name its folder in PYTHONPATH; or remove it from `preload`"
         return f"cannot preload module {name!r}: {_raised(error)}; {cure}"
@@ -87,7 +87,7 @@ def _why(name: str, error: BaseException) -> str:
 
 
 def import_failed(name: str, how: str) -> str:
-    """Return the message that the import of a module failed: how it failed, and what to do."""
+    """Return the message about a module whose import failed: how the import failed, and what to do."""
     cure = "fix its import, or remove it from `preload`: an initializer can do what fails there"
     return f"cannot preload module {name!r}: {how}; {cure}"
 
@@ -111,10 +111,11 @@ def _open_devices() -> set[str]:
 
 
 def initialize(text: str) -> None:
-    """Call the initializer that a setting names. Its first failure on a node is logged with a traceback.
+    """Call the initializer that a setting names. The first failure of the initializer on a node is logged with a
+    traceback.
 
     Raises:
-        PreparationError: if it cannot be found or imported, or raises.
+        PreparationError: if the initializer cannot be found or imported, or raises.
     """
     try:
         if text:
@@ -127,7 +128,11 @@ def initialize(text: str) -> None:
 
 
 def finder(functions: Sequence[str]) -> Named:
-    """Return a function that finds a served function by its name in the setting."""
+    """Return a function that returns a served function by name.
+
+    Args:
+        functions: the setting that names the served functions.
+    """
     served = read_functions(functions)
 
     def find(name: str) -> Callable[..., Any]:

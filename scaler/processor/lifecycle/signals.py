@@ -23,7 +23,7 @@ from types import FrameType
 from typing import TypeAlias
 
 INTERRUPT_SIGNAL = signal.SIGURG
-"""The signal that interrupts a task. A process that does not expect it ignores it by default."""
+"""The signal that interrupts a task. A process without a handler for this signal ignores it."""
 
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 # The functions of `signal` convert their arguments and results to enumerations, and take fifty times as long.
@@ -36,9 +36,9 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
     """Set up the signals of a processor.
 
     Args:
-        interrupt: interrupts the executed task if the agent has named it.
+        interrupt: interrupts the executed task if the agent has named that task.
         keyboard: raises `KeyboardInterrupt` if a task is executed.
-        continued: called when the process continues after a stop.
+        continued: called when the process continues after a stop; None if it is never stopped.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _set_handler(INTERRUPT_SIGNAL, interrupt)
@@ -50,11 +50,11 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
 
 
 def ignore(_signal: int, _frame: FrameType | None) -> None:
-    """Ignore a signal whose default would end the process."""
+    """Do nothing: the handler of a signal that would end the process by default."""
 
 
 timer_handler: Callable[[], object] = partial(_handler_of, int(signal.SIGALRM))
-"""Returns the handler of SIGALRM. If it is `ignore`, no task has set a timer, and none must be stopped."""
+"""Returns the handler of SIGALRM. If that is `ignore`, no task has set a handler, so no timer must be stopped."""
 
 
 def stop_timer() -> None:

@@ -1,6 +1,6 @@
 """Export: writes the ended rows of a job into a file, as lines of JSON or as a CSV table.
 
-Rows are read and written one by one, so memory does not grow with their number. The file gets its name when it is
+Rows are read and written one by one, so memory does not grow with the number of rows. The file gets its name when it is
 complete.
 """
 
@@ -36,7 +36,7 @@ from scaler.texts import counted, safe_repr
 
 STANDARD_OUTPUT = "-"
 NO_VALUE = "__repr__"
-"""The key of a JSON object that replaces a value which JSON cannot represent."""
+"""The only key of a JSON object that replaces a value which JSON cannot represent."""
 DEPTH_MOST = 50
 """The depth from which nested values are replaced by their `repr`."""
 ROW, STATUS, ERROR, VALUE = "row", "status", "error", "value"
@@ -47,11 +47,11 @@ _CONVERSIONS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((Enum,), attrgetter("value")),
     ((set, frozenset), list),
 )
-"""By type of the standard library: the function that converts its values."""
+"""Types of the standard library, and the function that converts values of these types."""
 
 
 class PlainValues:
-    """Converts values to values that JSON can represent."""
+    """Converts values to values that JSON can represent, and counts the values that cannot be converted."""
 
     def __init__(self) -> None:
         self.n_reprs = 0
@@ -71,7 +71,7 @@ class PlainValues:
         return self._encode(self._repr(value))
 
     def plain(self, value: Any, depth: int = 0) -> Any:
-        """Return a value made of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of them."""
+        """Return a value that consists of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of such values."""
         if value is None or isinstance(value, (str, int)):
             return value
         if isinstance(value, float):
@@ -86,7 +86,7 @@ class PlainValues:
         return self.plain(self._converted(value), depth + 1)
 
     def _converted(self, value: Any) -> Any:
-        """Return a replacement for a value of another type, which may need further conversion."""
+        """Return a replacement for a value of a type that JSON does not know. It may need further conversion."""
         for types, convert in _CONVERSIONS:
             if isinstance(value, types):
                 return convert(value)
@@ -114,10 +114,10 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def columns_of(value: Any) -> dict[str, Any] | None:
-    """Return the parts of a value by column name, if it is a table row; None for other values.
+    """Return the parts of a table row by column name; None if the value is not a table row.
 
-    Table rows are dicts with keys of type `str`, dataclasses, named tuples, and tuples, whose columns are numbered from
-    0.
+    Table rows are dicts with keys of type `str`, dataclasses, named tuples, and tuples. The columns of a plain tuple
+    are numbered from 0.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
@@ -139,10 +139,10 @@ class JsonLines:
 
 
 class CsvTable:
-    """A CSV table: number, status and error of each row, then its value.
+    """A CSV table with number, status, error and value of each row.
 
-    If the first value is a table row (`columns_of`), each of its parts has a column. Parts without a column are written
-    as JSON in the last one, `value`.
+    If the first value is a table row (`columns_of`), each of its parts has a column. Parts of later values without a
+    column are written as JSON in the last column, `value`.
     """
 
     def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:
@@ -190,6 +190,11 @@ class ExportFile:
     def of(cls, name: str, kind: str | None, *, replaces: bool) -> ExportFile:
         """Return the destination with this name.
 
+        Args:
+            name: the path of the file; `-` means the standard output.
+            kind: the format; None: by the suffix of the name.
+            replaces: whether an existing file may be replaced.
+
         Raises:
             ConfigError: if the format is unknown, the file cannot be written, or it exists and `replaces` is false.
         """
@@ -231,7 +236,7 @@ class ExportFile:
 
 
 def _exit_on_termination() -> None:
-    """Make SIGTERM, for instance of `timeout`, and SIGHUP raise `SystemExit`, so that an unfinished file is removed."""
+    """Let SIGTERM, for instance from `timeout`, and SIGHUP raise `SystemExit`, which removes an unfinished file."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -268,7 +273,7 @@ def _status(is_done: bool, error: BaseException | None) -> str:
 
 @contextlib.contextmanager
 def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress in a terminal while rows are written."""
+    """Return a function that shows the progress; it shows nothing if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _failed: None
         return
@@ -285,7 +290,7 @@ def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _summarize(target: ExportFile, counts: dict[str, int], values: PlainValues, n_open: int) -> None:
-    """Print to standard error what was written, and what was not."""
+    """Print to standard error how many rows were written, and how many rows and values were not."""
     parts = [counted(sum(counts.values()), "row")]
     parts += [f"{number:,} {status}" for status, number in counts.items() if number and status != "done"]
     parts += [f"{n_open:,} open: export them when they have ended"] if n_open else []

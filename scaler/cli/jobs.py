@@ -65,21 +65,23 @@ COLUMNS = (
 SHOWN_FAILURES = 20
 
 GOODBYE_SECONDS = 2.0
-"""The longest wait for the connection to end in order. Otherwise the scheduler would log a lost connection."""
+"""The longest wait for the connection to end in order. Without the wait, the scheduler would log a lost connection."""
 
 NO_SCHEDULER_SECONDS = 10.0
-"""The time to wait for a scheduler that does not answer."""
+"""The longest wait for a scheduler that does not answer."""
 
 SECONDS_MOST = 1e9
 """The largest value of `--timeout`, in seconds."""
 
 NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it{}"
 OPTIONS_OF = {"start": "results", "timeout": "wait", "format": "export", "force": "export"}
-"""By option: the command to which it belongs."""
+"""By option: the command that takes the option."""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of arguments. It only collects the words; `read_arguments` interprets them."""
+    """Return the parser of arguments. The parser only collects the words of the command; `read_arguments` interprets
+    them.
+    """
     lines = (f"  {' '.join((name, *each.words)):22} {each.text}" for name, each in COMMANDS.items())
     commands = "\n".join(("commands:", *lines, "Without a command, jobs are listed.", ""))
     parser = options.new_parser("scaler_jobs", DESCRIPTION, f"{commands}\n{EXAMPLES}")
@@ -110,7 +112,8 @@ def _row(text: str) -> int:
 
 
 def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
-    """Return the options, `address`, `command`, and the words of the command by their names in lower case.
+    """Return the options, the address or None, the command, and the arguments of the command by their names in lower
+    case.
 
     Invalid arguments end the command with exit code 2.
     """
@@ -139,7 +142,7 @@ def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> a
 
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, command: _Command) -> None:
-    """Refuse a command without its scheduler or folder, and options of other commands."""
+    """Refuse a command that lacks the scheduler or the folder it needs, and options of other commands."""
     if arguments.folder is None and command.run is None:
         parser.error(f"{arguments.command} reads the files: name their folder with --file")
     if arguments.folder is not None and command.run_in_folder is None:
@@ -178,7 +181,7 @@ def _run(command: _Command, arguments: argparse.Namespace) -> int:
 
 
 def line_of(info: Info) -> tuple[str, ...]:
-    """Return the texts of the columns of a job."""
+    """Return the texts of the columns for a job."""
     shown = info["state"] if info["state"] != OPEN or info["sealed"] else "not all rows submitted"
     numbers = (f"{info[count]:,}" for count in ("rows", "done", "failed"))
     size, changed = units.size(info["bytes"]).strip(), units.ago(time.time() - info["changed"])
@@ -310,10 +313,10 @@ class _Command(NamedTuple):
     """A command of `scaler_jobs`.
 
     Attributes:
-        text: its description.
-        words: the names of its arguments.
-        run: runs it at a scheduler; None if it needs a folder.
-        run_in_folder: runs it in a folder of jobs; None if it needs a scheduler.
+        text: the description of the command.
+        words: the names of the arguments of the command.
+        run: runs the command at a scheduler; None if the command needs a folder.
+        run_in_folder: runs the command in a folder of jobs; None if the command needs a scheduler.
     """
 
     text: str

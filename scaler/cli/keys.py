@@ -122,7 +122,7 @@ def _today() -> date:
 
 
 def _folder(arguments: argparse.Namespace) -> KeyFolder:
-    """Return the folder of keys that the arguments name, or the only one."""
+    """Return the folder of keys that the arguments name. If they name none, return the only folder of this user."""
     if arguments.folder is not None:
         return KeyFolder(arguments.folder.absolute())
     home = finding.home()

@@ -31,9 +31,9 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
 
     Args:
         name: the name of the command.
-        kind: the table of the process.
+        kind: the settings table of the process.
         description: what the command does.
-        examples: how it is used.
+        examples: examples of command lines.
     """
     rows = kind.rows()
     sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
@@ -44,7 +44,7 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser with one-line errors, which name the option or command that an unknown one resembles."""
+    """A parser with one-line errors. The error about an unknown option or command names a similar known one."""
 
     def error(self, message: str) -> NoReturn:
         super().error(escaped(message))
@@ -60,7 +60,9 @@ class _Parser(argparse.ArgumentParser):
         return self._whole(found, [word for word in unknown if word.startswith("-")] or unknown)
 
     def _check_options(self, args: Sequence[str] | None) -> None:
-        """End the command if a long option is unknown, before its value is taken for an address."""
+        """End the command if a long option is unknown. Otherwise the value of the option would be taken for an
+        address.
+        """
         options = {option for option, meant in self.known_options().items() if option == meant}
         for word in sys.argv[1:] if args is None else args:
             if word == "--":
@@ -79,7 +81,7 @@ class _Parser(argparse.ArgumentParser):
         return found
 
     def known_options(self) -> dict[str, str]:
-        """Return the options of this parser and its subcommands, by their names and the names of their settings."""
+        """Return the options of this parser and its subcommands, by the names of the options and of their settings."""
         known: dict[str, str] = {}
         for action in self._actions:
             for name in (*action.option_strings, f"--{action.dest.replace('_', '-')}") if action.option_strings else ():
@@ -123,7 +125,7 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
 
 
 def address_in(key_file: str | None) -> str:
-    """Return the address of the scheduler in a key file; empty if there is no such file.
+    """Return the address of the scheduler in a key file; empty if `key_file` is empty or None.
 
     Raises:
         ConfigError: if the file cannot be read, or has no address.
@@ -132,7 +134,9 @@ def address_in(key_file: str | None) -> str:
 
 
 def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the parser of an option's value, which turns the `ConfigError` of `read` into a command-line error."""
+    """Return a parser for the value of an option. It calls `read`, and turns a `ConfigError` into a command-line
+    error.
+    """
 
     def value(text: str) -> T:
         try:
@@ -144,7 +148,7 @@ def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def seconds(least: float, most: float) -> Callable[[str], float]:
-    """Return the parser of an option that is a number of seconds."""
+    """Return a parser for the value of an option that is a number of seconds."""
 
     def value(text: str) -> float:
         try:
@@ -159,7 +163,11 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
 
 
 def add_trust(parser: argparse.ArgumentParser, which_key: str = "") -> None:
-    """Add the options for key and trusted users to a command without a table of settings."""
+    """Add the options for key and trusted users to a command without a settings table.
+
+    Args:
+        which_key: a remark about the key, for the help text.
+    """
     for row, which in (_row("key_file"), which_key), (_row("trust_users"), ""):
         about = f"{row.text.partition(', never')[0]}{which and f'; {which}'}"
         text = f"{about} (default: {row.variable}, or {row.default_text})"

@@ -101,7 +101,7 @@ def _say(text: str) -> None:
 
 
 def _check_admin(file: Path) -> None:
-    """Raise `ConfigError` unless the file is the key of an admin: only admins may drain clusters."""
+    """Raise `ConfigError` unless the key file contains the key of an admin, because only admins may drain clusters."""
     key = KeyFile.read(whole_path(file))
     if key.role != ADMIN:
         raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may drain clusters")

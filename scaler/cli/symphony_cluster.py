@@ -1,6 +1,6 @@
 """scaler_symphony_cluster: run one agent whose workers pass their tasks to a Symphony service, in the foreground.
 
-Modules are imported inside of functions, as in `cluster.py`.
+Modules are imported inside of functions, because the command executes itself again before the first import.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Terminal: prints lines and tables of commands, and ends commands.
 
-Used by all commands. Names, reasons and values come from other processes and from files. Control characters in them
-are escaped, including line feeds, so that no printed line begins inside such a text.
+Used by all commands. Names, reasons and values come from other processes and from files. Their control characters are
+escaped, including line feeds, so that no printed line begins inside such a text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ GAP = "  "
 
 
 def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., None]:
-    """Wrap the `main` of a command: it ends by SIGINT after Ctrl-C, and without an error when its output is closed.
+    """Wrap the `main` of a command. After Ctrl-C the command ends by SIGINT; if its output is closed, it ends without
+    an error.
 
-    A shell ends a loop only if a command in it was killed by SIGINT, so an exit code is not enough.
+    A shell ends a loop only if a command in the loop was killed by SIGINT, so an exit code is not enough.
     """
 
     @functools.wraps(main)
@@ -47,7 +48,7 @@ def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., Non
 
 @contextmanager
 def interrupt_ends_process() -> Iterator[None]:
-    """Let Ctrl-C end the process at once, by SIGINT, until it handles that signal.
+    """Let Ctrl-C end the process at once, by SIGINT, until the process handles that signal.
 
     A KeyboardInterrupt during the start of a server may be lost in a hook of an import, or look like a failure of an
     actor.
@@ -65,7 +66,7 @@ def interrupt_ends_process() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Discard unwritten output, because Python would try to write it again when the program ends."""
+    """Discard unwritten output. Otherwise Python would try to write it again when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -73,9 +74,9 @@ class TableColumn(NamedTuple):
     """A column of a table.
 
     Attributes:
-        title: the text above it.
-        is_number: whether its texts are right-aligned.
-        least: the width to which it may be shortened, in cells; 0: it is never shortened.
+        title: the text above the column.
+        is_number: whether the texts of the column are right-aligned.
+        least: the width to which the column may be shortened, in cells; 0: the column is never shortened.
         rank: columns with a rank are left out if the table is too wide, the lowest rank first.
     """
 
@@ -86,7 +87,7 @@ class TableColumn(NamedTuple):
 
 
 def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) -> None:
-    """Print lines under the titles of their columns.
+    """Print rows under the titles of their columns.
 
     In a terminal, no line is longer than the terminal is wide: long texts are shortened, and then columns with a rank
     are left out. Elsewhere, such as in a pipe, the table is complete.
@@ -106,7 +107,7 @@ def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) ->
 
 
 def _fitting(columns: Sequence[TableColumn], widths: dict[int, int], most: int) -> dict[int, int]:
-    """Return the widths of the columns that fit side by side, by column number."""
+    """Return the widths of the columns that fit into `most` cells, by column number."""
     fitting = dict(widths)
     while sum(fitting.values()) + len(GAP) * (len(fitting) - 1) > most:
         spare = {at: width - columns[at].least for at, width in fitting.items() if columns[at].least}
@@ -124,16 +125,16 @@ def _fitting(columns: Sequence[TableColumn], widths: dict[int, int], most: int) 
 
 
 def say(line: object, stream: TextIO | None = None, *, flush: bool = False) -> None:
-    """Print one line; escape what is not printable, including line feeds."""
+    """Print one line. Characters that are not printable are escaped, including line feeds."""
     print(escaped(str(line)), file=stream or sys.stdout, flush=flush)
 
 
 def say_lines(text: str) -> None:
-    """Print a text of several lines, escaping each."""
+    """Print a text of several lines, and escape the characters of each line that are not printable."""
     for line in text.split("\n"):
         say(line)
 
 
 def fail(command: str, error: object) -> NoReturn:
-    """End a command with one line about an error, and exit code 1."""
+    """End a command with one line about an error and exit code 1."""
     sys.exit(escaped(f"{command}: {error}"))

@@ -13,13 +13,13 @@ from scaler.monitor import units
 from scaler.monitor.model.workers import SEEN_SECONDS, WorkerView
 
 SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
-"""The units of values: permille of a core, bytes, numbers of things, microseconds, and texts."""
+"""The units of values: permille of a core, bytes, counts, microseconds, and texts."""
 _SCALES = {SHARE: 1e3, LAG: 1e6}
-"""By unit: the divisor that turns a value into cores or seconds, for the page."""
+"""By unit: the divisor that turns a value into cores or seconds."""
 
 
 class ViewRow(NamedTuple):
-    """A worker, or the workers of a host."""
+    """A row of a table: a worker, or the workers of a host."""
 
     key: object
     name: str
@@ -28,7 +28,7 @@ class ViewRow(NamedTuple):
 
     @property
     def agents(self) -> Sequence[WorkerView]:
-        """One worker of each agent."""
+        """One worker of each agent in the row."""
         return list({worker.agent.agent: worker for worker in self.workers}.values())
 
     @property
@@ -39,7 +39,7 @@ class ViewRow(NamedTuple):
 
 @dataclass(frozen=True)
 class TableField:
-    """One column. Rows are sorted by numbers from the largest, and by names from A."""
+    """A column of a table. Rows are sorted by numbers from the largest, and by names from A."""
 
     name: str
     key: str
@@ -47,17 +47,17 @@ class TableField:
     title: str
     """the title in the terminal"""
     heading: str
-    """the heading on the page; empty: the page has no such column"""
+    """the heading on the page; empty if the page does not have the column"""
     width: int
     unit: str
     value: Callable[[WorkerView], Any]
-    """returns the value of a worker; None if unknown"""
+    """returns the value of a worker; None if the value is unknown"""
     of_agent: bool = False
     """whether the value belongs to the agent, so that a host counts it once for each agent"""
     combine: Callable[[Iterable[Any]], Any] = sum
 
     def of(self, row: ViewRow) -> Any:
-        """Return the value of a row: of a worker, or combined from the workers of a host; None if it is unknown."""
+        """Return the value of a worker, or the combined value of the workers of a host; None if it is unknown."""
         if len(row.workers) == 1:
             return self.value(row.workers[0])
         values = map(self.value, row.agents if self.of_agent else row.workers)
@@ -65,7 +65,7 @@ class TableField:
         return self.combine(known) if known else None
 
     def text(self, row: ViewRow) -> str:
-        """Return the text of a row in the terminal."""
+        """Return the text for a row in the terminal."""
         value = self.of(row)
         if self.unit == SHARE:
             return units.share(value, self.width)
@@ -89,7 +89,9 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """Return the lag of a worker; at least the length of its agent's silence, if that exceeds `SEEN_SECONDS`."""
+    """Return the lag of a worker in microseconds. If its agent has been silent for longer than `SEEN_SECONDS`, the lag
+    is at least this silence.
+    """
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
@@ -115,13 +117,21 @@ SORTED_BY = {column.name: column for column in (NAME, *COLUMNS)}
 
 
 def rows_of(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[ViewRow]:
-    """Return a row for each worker."""
+    """Return a row for each worker.
+
+    Args:
+        stuck: the keys of the workers that look stuck.
+    """
     marked = set(stuck)
     return [ViewRow(worker.key, worker.name, (worker,), worker.key in marked) for worker in workers]
 
 
 def host_rows(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[ViewRow]:
-    """Return a row for each host."""
+    """Return a row for each host.
+
+    Args:
+        stuck: the keys of the workers that look stuck.
+    """
     hosts: dict[str, list[WorkerView]] = {}
     for worker in workers:
         hosts.setdefault(worker.host, []).append(worker)

@@ -1,7 +1,7 @@
 """Discovery: finds the monitor stream of a scheduler.
 
-The subscriber calls it before each connection. In a folder that all users share, any user may create a socket first.
-The socket of an untrusted user is refused here. The connection checks the user again when it is made.
+The subscriber calls `find` before each connection. In a folder that all users share, any user may create a socket
+first, so the socket of an untrusted user is refused here. The connection checks the user again when it is made.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from scaler.transport.binding import name_of_user
 from scaler.transport.trust import why_not_trusted
 
 FOLDER = Path("/tmp")  # noqa: S108 - as in existing commands; the listener is checked
-"""The folder of the streams of schedulers that listen on TCP."""
+"""The folder of the monitor sockets of schedulers that listen on TCP."""
 
 
 def find(endpoint: Endpoint) -> Endpoint:
     """Return the address of the monitor stream.
 
     Args:
-        endpoint: the address of the stream, or of its scheduler.
+        endpoint: the address of the stream, or of the scheduler.
 
     Raises:
-        ConfigError: if no program can listen at such an address, or an untrusted user listens there.
+        ConfigError: if no program can listen at this address, or an untrusted user listens there.
     """
     check_reachable(endpoint)
     for candidate in (endpoint.monitor, endpoint):
@@ -38,7 +38,9 @@ def find(endpoint: Endpoint) -> Endpoint:
 
 
 def _by_port(endpoint: Endpoint) -> Endpoint | None:
-    """Return the stream of the only scheduler of this machine with that port, for any host name; else None."""
+    """Return the stream of the only scheduler of this machine with the port of `endpoint`; None if there is no such
+    scheduler, or several.
+    """
     if endpoint.scheme != TCP or not _is_local(endpoint.host):
         return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
@@ -55,7 +57,9 @@ def _by_port(endpoint: Endpoint) -> Endpoint | None:
 
 
 def _is_local(host: str) -> bool:
-    """Return whether a host is this machine, by binding to it: only own addresses can be bound."""
+    """Return whether a host name means this machine. This is tested by binding, because only addresses of this machine
+    can be bound.
+    """
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
@@ -66,7 +70,7 @@ def _is_local(host: str) -> bool:
 
 
 def _exists(place: Endpoint) -> bool:
-    """Return whether the socket's file exists. Raises `ConfigError` if this user has no access to its folder."""
+    """Return whether the file of a socket exists. Raise `ConfigError` if this user has no access to its folder."""
     try:
         return place.file is not None and place.file.exists()
     except PermissionError:
@@ -74,7 +78,7 @@ def _exists(place: Endpoint) -> bool:
 
 
 def _not_allowed(place: Endpoint) -> ConfigError:
-    """Return the error about a socket, or a folder, of another user."""
+    """Return the error about a socket that this user may not open."""
     assert place.file is not None
     closed = next((each for each in reversed(place.file.parents) if not os.access(each, os.X_OK)), place.file)
     try:

@@ -1,7 +1,7 @@
-"""Record: receives the monitor stream for some seconds and writes a trace of it.
+"""Record: receives the monitor stream for some seconds and writes a trace of the tasks.
 
-`scaler_top --trace` calls it. `Client.trace` runs it as a separate process, so that it does not slow down the user's
-program. After a signal it still writes what it has received.
+`scaler_top --trace` calls `record`. `Client.trace` runs this module as a separate process, so that it does not slow
+down the user's program. After a signal, the tasks received so far are still written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""The wait after a signal for the message with the last tasks. The scheduler sends one each second."""
+"""The wait after a signal for the message with the last tasks. The scheduler sends such a message each second."""
 GRAPHS_SECONDS = 3.0
 """The wait after a signal for the missing nodes of known graphs."""
 STARTED = "the recording has started"
@@ -34,11 +34,15 @@ def record(
     on_started: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
-    """Return the tasks of `seconds` after the first message, or until SIGINT or SIGTERM.
+    """Return the tasks of `seconds` after the first message; fewer after SIGINT or SIGTERM.
 
-    Wait at most `first_seconds` for the first message, and then call `on_started`. Return an empty trace as soon as it
-    is known that the scheduler cannot be reached. End when `lifeline` becomes readable, because the program that
-    requested the trace has ended.
+    If the scheduler cannot be reached, return an empty trace as soon as this is known.
+
+    Args:
+        first_seconds: the longest wait for the first message.
+        on_started: called after the first message.
+        lifeline: a descriptor that becomes readable when the program that requested the trace ends; the recording ends
+            then, too.
     """
     lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()
@@ -59,7 +63,9 @@ def record(
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[list[float]]:
-    """Make SIGINT and SIGTERM set an end time. Outside of the main thread, this does nothing."""
+    """Let SIGINT and SIGTERM set the time at which the recording ends. Outside of the main thread, signals stay
+    unchanged.
+    """
     ended = [float("inf")]
 
     def end(*_signal: object) -> None:
@@ -83,8 +89,11 @@ def summary_of(trace: Trace, path: str) -> str:
 
 
 def main(arguments: list[str]) -> str | int:
-    """Record until a signal, or the end of standard input. Return the exit status. The arguments are address, file,
-    longest time in seconds, path of a key file or an empty string, and the uids of `trust_users`.
+    """Record until a signal, or the end of standard input. Return the exit status.
+
+    Args:
+        arguments: address, file, longest time in seconds, path of a key file or an empty text, and the uids of
+            `trust_users`.
     """
     unblock_signals()
     address, path, seconds, key_file, *uids = arguments

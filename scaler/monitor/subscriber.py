@@ -34,7 +34,7 @@ from scaler.wire.messages.monitor import StateHead
 
 PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
-"""The longest wait for a connection before the next attempt. The wait grows with each attempt."""
+"""The longest wait for a connection before the next attempt to connect. The wait grows with each attempt."""
 _READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
 _CONNECTED, _NO_LISTENER = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
 _CONNECT_MS = 200
@@ -43,13 +43,13 @@ _POLLIN = int(zmq.POLLIN)
 
 
 class Subscriber:
-    """A socket that receives the wanted topics.
+    """A connection to the monitor stream that receives the messages of some topics.
 
     Args:
-        address: of the monitor stream, or of its scheduler.
+        address: the address of the monitor stream, or of its scheduler.
         topics: the initial topics.
         clock: returns monotonic seconds.
-        key_file: the file with the key for a stream on TCP; None: the one that is found.
+        key_file: the file with the key for a stream on TCP; None: the file that is found.
         trust_users: uids of the users who may listen at an ipc address besides this user and root.
 
     Raises:
@@ -73,7 +73,7 @@ class Subscriber:
         self.is_connected = self._was_connected = False
         self._lookup = Lookup(self._given)
         self._refusal = ""
-        """why the last attempt to connect was refused here; empty if it was not"""
+        """the reason for which this process refused the last attempt to connect; empty if it did not"""
         self.refused = 0
         """The number of messages that could not be read."""
         try:
@@ -117,12 +117,14 @@ class Subscriber:
 
     @property
     def problem(self) -> str:
-        """Why there is no connection, if known: it was refused here, or the host name cannot be resolved."""
+        """The reason for which there is no connection, if it is known: a refusal, or a host name that cannot be
+        resolved.
+        """
         return "" if self.is_connected else self._refusal or self._keyring.refusal or self._lookup.problem
 
     @property
     def refusal(self) -> str:
-        """The reason for which the scheduler refuses this subscriber; empty if it accepts it.
+        """The reason for which the scheduler refuses this subscriber; empty if the scheduler accepts it.
 
         After the first connection, only a refusal by the scheduler itself counts: another program may use the address
         for a while.
@@ -153,7 +155,7 @@ class Subscriber:
         return frozenset(self._topics)
 
     def set_topics(self, topics: Collection[str]) -> None:
-        """Subscribe to exactly these topics."""
+        """Subscribe to exactly these topics, instead of the present topics."""
         wanted = _checked(topics)
         for topic in self._topics - wanted:
             self._last.pop(topic, None)
@@ -165,7 +167,9 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket, readable when there may be messages. A reconnection changes it."""
+        """Return the descriptor of the socket, which is readable when there may be messages. It changes with each
+        reconnection.
+        """
         return int(self._socket.getsockopt(zmq.FD))
 
     def receive(self) -> list[News]:
@@ -179,7 +183,9 @@ class Subscriber:
         return received
 
     def wait(self, seconds: float, *descriptors: int) -> list[int]:
-        """Wait until there may be messages or one of the descriptors is readable. Return the readable descriptors."""
+        """Wait until there may be messages, one of the descriptors is readable, or `seconds` have passed. Return the
+        readable descriptors.
+        """
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         for descriptor in descriptors:
@@ -188,7 +194,7 @@ class Subscriber:
         return [descriptor for descriptor in descriptors if descriptor in ready]
 
     async def news(self, seconds: float = 1.0) -> list[News]:
-        """Return new messages; if there are none, wait for at most `seconds`."""
+        """Return new messages; if no message has arrived, wait for at most `seconds`."""
         received = self.receive()
         if received:
             return received

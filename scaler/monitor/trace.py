@@ -1,8 +1,8 @@
 """Trace: the tasks of some seconds, from the monitor stream, as a file for Perfetto and Chrome.
 
-It has a lane with the runs of each worker, waiting tasks from submission to start, and arrows between the nodes of
-graphs. The stream has up to 500 single tasks a second. Under more load it is a sample, and the file says how many tasks
-were left out. Its size is bounded.
+The file has a lane with the runs of each worker, waiting tasks from submission to start, and arrows between the nodes
+of graphs. The stream has up to 500 single tasks a second. Under more load the trace is a sample, and the file says how
+many tasks were left out. The size of the file is bounded.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
 JITTER_US = 100_000
-"""The longest overlap of two runs that is corrected. It arises because several results may arrive at once."""
+"""The longest overlap of two runs that is corrected. An overlap arises because several results may arrive at once."""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
-"""The two groups of lanes, which the format calls processes."""
+"""The two groups of lanes, for runs and for waiting tasks. The file format calls such groups processes."""
 
 Event: TypeAlias = dict[str, Any]
 _COLORS = {"success": "good", "failed": "terrible", "canceled": "grey", "running": "yellow"}
@@ -37,7 +37,7 @@ class _TraceRun:
 
 
 class Trace:
-    """The tasks received since its creation."""
+    """The tasks that were received since the creation of this object."""
 
     def __init__(self) -> None:
         self._tasks: dict[bytes, StateTask] = {}
@@ -45,13 +45,13 @@ class Trace:
         self._started_us = 0
         self._ends_us = 0
         self.received = 0
-        """the number of messages"""
+        """the number of received messages"""
         self.left_out = 0
-        """the number of tasks that were not in the stream, or exceeded the limit"""
+        """the number of tasks that were not in the stream, or did not fit into the trace"""
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics to subscribe to; those of graphs are added when the graphs are known."""
+        """The topics to subscribe to. The topic of a graph is added when the graph is known."""
         return TOPICS | {f"graph/{graph.hex()}" for graph in self._graphs}
 
     def __len__(self) -> int:
@@ -59,11 +59,11 @@ class Trace:
 
     @property
     def awaits_nodes(self) -> bool:
-        """Whether the nodes of a known graph are missing."""
+        """Whether a known graph has no nodes yet."""
         return not all(self._graphs.values())
 
     def take(self, news: News) -> None:
-        """Apply one message."""
+        """Add the tasks and graphs of one message."""
         head = news.head
         self.received += 1
         self._started_us = self._started_us or head.time_us
@@ -81,7 +81,7 @@ class Trace:
             self.left_out += max(0, head.total - head.shown)
 
     def _add(self, tasks: list[StateTask]) -> bool:
-        """Add tasks. Return whether some of them ended before the recording."""
+        """Add tasks. Return whether some of the tasks ended before the recording."""
         has_old = False
         for task in tasks:
             if task.ended_us and task.ended_us < self._started_us:
@@ -100,10 +100,10 @@ class Trace:
                 self._graphs.setdefault(graph.graph, {})
 
     def write(self, path: Path | str) -> None:
-        """Write the file.
+        """Write the trace into a file.
 
         Raises:
-            OSError: if it cannot be written.
+            OSError: if the file cannot be written.
         """
         content = {
             "displayTimeUnit": "ms",
@@ -115,7 +115,7 @@ class Trace:
     # What is drawn
 
     def events(self) -> Iterator[Event]:
-        """Yield the events of the file."""
+        """Yield the events of the file, in the format of Chrome."""
         runs = self._runs()
         yield _named("process_name", RUNS, 0, "workers")
         yield _named("process_name", WAITS, 0, "waiting for a worker")
@@ -131,7 +131,7 @@ class Trace:
         yield from self._arrows({run.task.task: run for run in runs})
 
     def _runs(self) -> list[_TraceRun]:
-        """Return the runs by worker, without small overlaps."""
+        """Return the runs of tasks by worker, without small overlaps."""
         by_worker: dict[str, list[_TraceRun]] = {}
         for task in self._tasks.values():
             start = task.started_us or (task.ended_us - task.duration_us if task.duration_us else 0)
@@ -172,14 +172,14 @@ class Trace:
 
 
 class _Lanes:
-    """A lane for each worker, and further lanes for runs that overlap because one of them waits for nested tasks."""
+    """Gives each worker a lane, and further lanes for runs that overlap because a run waits for nested tasks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._ends: dict[str, list[tuple[int, int]]] = {}
 
     def take(self, run: _TraceRun) -> int:
-        """Return the number of the lane of a run. Pass the runs of a worker in the order of their starts."""
+        """Return the number of the lane of a run. The runs of a worker must be passed in the order of their starts."""
         lanes = self._ends.setdefault(run.task.worker, [])
         for index, (number, end_us) in enumerate(lanes):
             if end_us <= run.start_us:

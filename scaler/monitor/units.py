@@ -25,7 +25,9 @@ _BYTES = ("b", "k", "m", "g", "t", "p")
 
 
 def count(number: float | None, width: int = 99) -> str:
-    """Return `9,120,377`, or `9.1M` if that is wider than `width`; four digits lose their comma first."""
+    """Return a count as `9,120,377`, or as `9.1M` if the first form is wider than `width`. Four digits lose their comma
+    first.
+    """
     if number is None:
         return UNKNOWN
     for text in (f"{number:,.0f}", f"{number:.0f}" if number < 10_000 else ""):
@@ -35,14 +37,14 @@ def count(number: float | None, width: int = 99) -> str:
 
 
 def waits_for(reason: str, asks: str) -> str:
-    """Return what tasks wait for in a few words: `a free worker`, or `gpu=1` if they request that."""
+    """Return what tasks wait for, in a few words: `a free worker`, or `gpu=1` if the tasks request this."""
     if asks and reason == vocabulary.NOT_ABLE:
         return f"{asks}: no worker"
     return asks if asks and reason in (vocabulary.TAKEN, vocabulary.NO_ROOM) else _WAITS_FOR.get(reason, reason)
 
 
 def size(number: float | None, width: int = 6) -> str:
-    """Return bytes as `412.0m`: k, m, g and t are powers of 1024."""
+    """Return a number of bytes as `412.0m`; k, m, g and t are powers of 1024."""
     if number is None:
         return UNKNOWN
     return _scaled(number, 1024, _BYTES, 1023.95, width)
@@ -59,7 +61,7 @@ def _scaled(number: float, step: int, units: Sequence[str], most: float, width: 
 
 
 def duration(microseconds: float | None) -> str:
-    """Return `0.7ms`, `41ms`, `1.2s`, `12s`, `3m`, `2.5h`."""
+    """Return a duration as `0.7ms`, `41ms`, `1.2s`, `12s`, `3m` or `2.5h`."""
     if microseconds is None:
         return UNKNOWN
     if microseconds < 100:
@@ -75,7 +77,7 @@ def _short(number: float, unit: str) -> str:
 
 
 def share(permille: float | None, width: int = 99) -> str:
-    """Return CPU time in permille of a core as `99.9%`, or `100%` if that is wider than `width`."""
+    """Return CPU time in permille of a core as `99.9%`, or as `100%` if the first form is wider than `width`."""
     if permille is None:
         return UNKNOWN
     text = f"{permille / 10:.1f}%"
@@ -83,14 +85,14 @@ def share(permille: float | None, width: int = 99) -> str:
 
 
 def rate(per_second: float | None, width: int = 9) -> str:
-    """Return a number per second: `385`, `9.2`."""
+    """Return a number per second as `385` or `9.2`."""
     if per_second is None:
         return UNKNOWN
     return f"{per_second:.1f}" if 0 < per_second < 9.95 else count(per_second, width)
 
 
 def about(seconds: float) -> str:
-    """Return an estimated time with one digit: `~2 min`."""
+    """Return an estimated time with one digit, as `~2 min`."""
     for limit, divisor, unit in (
         (55, 1, "s"),
         (55 * 60, 60, "min"),
@@ -116,12 +118,12 @@ def ago(seconds: float) -> str:
 
 
 def clock(microseconds: int) -> str:
-    """Return microseconds since 1970 as local time of day: `12:41:07`."""
+    """Return microseconds since 1970 as the local time of day: `12:41:07`."""
     return time.strftime("%H:%M:%S", time.localtime(microseconds / 1e6)) if microseconds else UNKNOWN
 
 
 def day_and_clock(microseconds: int) -> str:
-    """Return microseconds since 1970 as local day and time: `11-22 12:41:07`."""
+    """Return microseconds since 1970 as the local day and time: `11-22 12:41:07`."""
     return time.strftime("%m-%d %H:%M:%S", time.localtime(microseconds / 1e6)) if microseconds else UNKNOWN
 
 

@@ -440,7 +440,7 @@ class Processor:
         return meter, meter
 
     def forked(self) -> None:
-        """Prepare a process that a task has forked: the process sends nothing, and ends when the task's function ends."""
+        """Prepare a process that a task has forked: it sends nothing, and ends when the task's function ends."""
         self._is_forked = self._drops_result = True
         self._write = _end_forked
         self._describe = end_forked

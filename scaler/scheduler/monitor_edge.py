@@ -32,7 +32,7 @@ ITEMS_MOST = 1000
 """The most items in one message of the stream."""
 
 CHANGES_MOST = 256
-"""The most subscriptions that are received at once, so that a viewer that sends without a pause does not delay tasks."""
+"""The most subscriptions that are received at once. So a viewer that sends without a pause does not delay tasks."""
 
 PREFIXES_MOST = 10_000
 """The most different subscriptions at a time; further subscriptions are ignored."""

@@ -127,7 +127,7 @@ class SchedulerProcess:
             self._keys.forget(has_failed=True)
             raise
         self.monitor = None if self._publisher is None else self._publisher.endpoint
-        """the address of the monitor stream; None if there is no stream, because all viewers would be in this process"""
+        """the address of the monitor stream; None without a stream, because all viewers would be in this process"""
         self._clock = WakefulClock(update_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
         self._shell.run_in_steps(preparing(OF_SCHEDULERS))
@@ -361,8 +361,8 @@ class SchedulerProcess:
 
 
 def _ending_signals(is_child: bool) -> list[signal.Signals]:
-    """Return the signals that end a scheduler in order. A child ignores Ctrl-C, which is for its parent. SIGHUP is left
-    out under `nohup`.
+    """Return the signals that end a scheduler in order. SIGINT is left out for a child, because Ctrl-C is for its
+    parent. SIGHUP is left out under `nohup`.
     """
     numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

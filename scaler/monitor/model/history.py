@@ -24,28 +24,32 @@ SERIES = (
     "processors",
     "objects",
 )
-"""Units: tasks per second (the outcomes); tasks; workers; shares of a core; seconds (lags); and bytes."""
+"""The names of the series. Outcomes are in tasks per second, shares in cores, lags in seconds, memory and objects in
+bytes; other series are counts.
+"""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""The series whose longer steps have the greatest value of the shorter ones. Other series have the mean."""
+"""The series whose longer steps have the greatest value of their shorter steps. Longer steps of other series have the
+mean.
+"""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
-"""Seconds of a step, and number of steps: 30 minutes, 6 hours, 7 days."""
+"""The seconds of a step and the number of steps of each ring: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")
 LATE_SECONDS = 2
-"""Two messages further apart than this leave a gap in the history. Messages may be late."""
+"""The most seconds between two messages that leave no gap in the history, because messages may be late."""
 
 
 class Ring:
-    """The last values of all series in steps of one length."""
+    """The last values of all series, in steps of one length."""
 
     def __init__(self, step: int, length: int) -> None:
         self.step = step
         self.length = length
         self.end = 0
-        """number of the newest step, counted from 1970; 0 if the ring is empty"""
+        """the number of the newest step, counted from 1970; 0 if the ring is empty"""
         self._rows: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Sequence[float]) -> None:
-        """Store the values of a step. Steps in between are gaps."""
+        """Store the values of a step. Steps that were not stored before it are gaps."""
         self._rows[number] = array("f", row)
         if number > self.end:
             for old in [key for key in self._rows if key <= number - self.length] if self.end else ():
@@ -58,19 +62,20 @@ class Ring:
         return next(iter(self._rows), 0)
 
     def row(self, number: int) -> Sequence[float] | None:
-        """Return the values of a step; None if there are none."""
+        """Return the values of a step; None if the step is a gap."""
         return self._rows.get(number)
 
     def rows(self) -> Iterator[tuple[int, Sequence[float]]]:
-        """Yield the number and the values of all steps that have values, the oldest first."""
+        """Yield the number and the values of each step that has values, the oldest step first."""
         return iter(sorted(self._rows.items()))
 
 
 class History:
-    """All rings. Each step of a longer ring is made from steps of the next shorter one, as soon as it has ended.
+    """The rings of all step lengths. A step of a longer ring is made from steps of the next shorter ring, as soon as it
+    has ended.
 
     Args:
-        kept: called with length, number and values of each longer step that has ended, to store it elsewhere.
+        kept: called with length, number and values of each ended step of a longer ring, to store the step elsewhere.
     """
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
@@ -107,11 +112,12 @@ class History:
             self._kept(longer.step, number, row)
 
     def begins_before(self, at: float) -> bool:
-        """Return whether there are values from before `at`."""
+        """Return whether the history has values from before the time `at`."""
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return (start, step, count) for a window. The step is the shortest that gives at most `points` steps.
+        """Return start, step and number of steps for a window of time. The step is the shortest that gives at most
+        `points` steps.
 
         Args:
             seconds: the length of the window.
@@ -125,7 +131,7 @@ class History:
         return (last - count) * step, step, count
 
     def read(self, names: Sequence[str], start: int, step: int, count: int) -> dict[str, list[float | None]]:
-        """Return the values of some series in steps of one length; None for gaps."""
+        """Return the values of some series in steps of one length, by name; a gap is None."""
         positions = [SERIES.index(name) for name in names]
         columns: list[list[float | None]] = [[] for _ in names]
         for index in range(count):
@@ -157,7 +163,7 @@ class History:
 
 
 def combined(rows: Sequence[Sequence[float]]) -> Sequence[float]:
-    """Combine several rows into one: the mean or the greatest value of each series, ignoring gaps."""
+    """Combine several rows into one row: the mean or the greatest value of each series, ignoring gaps."""
     if len(rows) == 1:
         return rows[0]
     result = array("f")

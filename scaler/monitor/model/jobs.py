@@ -1,6 +1,6 @@
 """JobRates: how many rows per second of each job end, and an estimate of the remaining time.
 
-Used by the model, which passes it snapshots.
+Used by the model, which passes it the snapshots of jobs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ OPEN, PAUSED = "open", "paused"
 
 
 class JobRates:
-    """How many rows of each job ended in the last seconds."""
+    """Counts how many rows of each job ended in the last seconds."""
 
     def __init__(self) -> None:
         self._seen: dict[bytes, deque[tuple[int, int]]] = {}
-        """by job: the times of snapshots, and the number of rows that had ended"""
+        """by job: the time of each recent snapshot, and the number of rows that had ended then"""
 
     def update(self, jobs: Iterable[StateJob], now_us: int) -> None:
-        """Add a snapshot."""
+        """Add a snapshot of all jobs."""
         seen = {}
         for job in jobs:
             points = self._seen.get(job.job) or deque(maxlen=60)
@@ -38,19 +38,19 @@ class JobRates:
         self._seen = seen
 
     def per_second(self, job: StateJob) -> float | None:
-        """Return how many rows of a job end per second; None if that is unknown, or the job has ended."""
+        """Return how many rows of a job end per second; None if the rate is unknown, or the job is not open."""
         points = self._seen.get(job.job, deque())
         if job.state != OPEN or len(points) < 2 or points[-1][0] <= points[0][0]:
             return None
         return 1e6 * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
     def left_seconds(self, job: StateJob) -> float | None:
-        """Return the estimated remaining time; None if it is unknown."""
+        """Return the estimated remaining seconds of a job; None if they are unknown."""
         rate = self.per_second(job)
         return (job.rows - job.done - job.failed) / rate if rate and job.all_rows_known else None
 
     def left(self, job: StateJob) -> str:
-        """Return the estimated remaining time as text: `~2 min`, or `-`."""
+        """Return the estimated remaining time of a job as text: `~2 min`, or `-` if it is unknown."""
         seconds = self.left_seconds(job)
         return units.UNKNOWN if seconds is None else units.about(seconds)
 

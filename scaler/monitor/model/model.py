@@ -1,7 +1,7 @@
-"""Model: what a viewer knows of a cluster, from the items of the monitor stream. Both viewers are built on it.
+"""Model: what a viewer knows of a cluster, from the items of the monitor stream. All viewers are built on it.
 
-It keeps the latest state of each thing, rates, and the history of the cluster, and detects restarts, gaps and
-silence. Sans I/O: callers pass the time, in monotonic seconds. Everything in it is bounded.
+The model keeps the latest state of each thing, rates, and the history of the cluster. It detects restarts, gaps and
+silence. Sans I/O: callers pass the time, in monotonic seconds. All collections are bounded.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from scaler.wire.messages.vocabulary import SUCCESS
 SILENT_SECONDS = 3.0
 """The silence after which viewers show that there is no news. The scheduler sends its state each second."""
 TASKS_MOST = 10_000
-"""The most single tasks that are kept; those that succeeded are dropped first."""
+"""The most single tasks that are kept. Tasks that succeeded are dropped first."""
 RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
-"""The most output lines that are kept of a task, and the most tasks whose lines are kept."""
+"""The most output lines that are kept of one task, and the most tasks whose lines are kept."""
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
@@ -58,34 +58,34 @@ BUSY_SNAPSHOTS = 5
 
 
 class News(NamedTuple):
-    """One message of the stream."""
+    """One message of the monitor stream."""
 
     topic: str
     head: StateHead
     batches: list[Batch[Any]]
-    """the items after the head"""
+    """the items after the head of the message"""
     missed: int
-    """the number of lost messages of this topic before this one"""
+    """the number of messages of this topic that were lost just before this message"""
 
 
 class Model:
     """The state of a cluster, as one viewer knows it.
 
     Args:
-        kept: called with each step of the history that is over, see `History`.
+        kept: called with each ended step of the history, as in `History`.
     """
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
         self.scheduler_id = b""
         self.restarts: list[int] = []
-        """The times of the last restarts of the scheduler: seconds since 1970."""
+        """The times of the last restarts of the scheduler, in seconds since 1970."""
         self.restarted_us = 0
-        """The time of the first message of this scheduler, if it replaced another one; else 0."""
+        """The time of the first message of this scheduler, if it replaced another scheduler; else 0."""
         self.workers_before = 0
         """The number of workers of the previous scheduler."""
         self.received_at: float | None = None
         self.received_us = 0
-        """The time of the last message by the clock of the scheduler: microseconds since 1970."""
+        """The time of the last message by the clock of the scheduler, in microseconds since 1970."""
         self.missed = 0
         self.history = History(kept)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
@@ -97,19 +97,21 @@ class Model:
         """Reset the state, for a new scheduler."""
         self.scheduler: StateScheduler | None = None
         self.idle_since_us = 0
-        """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or that is unknown."""
+        """The time when the last open task ended, by the clock of the scheduler; 0 if tasks are open, or the time is
+        unknown.
+        """
         self.ended: dict[str, int] = {}
-        """Ended tasks by state, since the start of the scheduler."""
+        """The number of ended tasks by state, since the start of the scheduler."""
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.waiting: list[StateWaiting] = []
-        """Groups of open tasks by what they request, and the group of tasks that wait for inputs."""
+        """The groups of open tasks by what they request, and the group of tasks that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[WorkerView] = []
         self.processors: list[ProcessorView] = []
         self.functions: dict[bytes, StateFunction] = {}
-        """Functions by short id; the empty id stands for all functions without an item of their own."""
+        """Functions by short id. The empty id stands for all functions without an item of their own."""
         self.graphs: dict[bytes, StateGraph] = {}
         self.objects: dict[bytes, StateObject] = {}
         self.jobs: dict[bytes, StateJob] = {}
@@ -119,10 +121,10 @@ class Model:
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
         self.output: dict[bytes, deque[StateLine]] = {}
-        """The last lines that a task has written, by the task's short id; only for tasks that a viewer shows."""
+        """The last output lines of each task that a viewer shows, by the short id of the task."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """The last head of each topic, with `shown` and `total`."""
+        """The last head of each topic, which has the numbers of shown and of all things."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -130,7 +132,7 @@ class Model:
         self._names: dict[bytes, str] = {}
 
     def _make_handlers(self) -> dict[type, Callable[[Batch[Any]], None]]:
-        """Return the handlers by type of item, for topics that send changes."""
+        """Return the handlers of topics that send changes, by type of item."""
         return {
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
@@ -141,7 +143,9 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return the handlers by topic, for topics that send complete snapshots: a missing thing no longer exists."""
+        """Return the handlers of topics that send complete snapshots, by topic. A thing that is missing in a snapshot
+        no longer exists.
+        """
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),
@@ -156,7 +160,7 @@ class Model:
     # ------------------------------------------------------------------------------------------------------- taking
 
     def take(self, news: News, now: float) -> None:
-        """Apply one message."""
+        """Apply one message to the state."""
         head = news.head
         if head.scheduler != self.scheduler_id:
             self._switch_scheduler(head)
@@ -327,7 +331,7 @@ class Model:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Waiting tasks by reason."""
+        """The number of waiting tasks, by reason."""
         counts = Counter[str]()
         for each in self.waiting:
             counts[each.waits_for] += each.waiting
@@ -335,22 +339,22 @@ class Model:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """Ended tasks by outcome: success, failed, canceled or not_found."""
+        """The number of ended tasks by outcome: success, failed, canceled or not_found."""
         return by_outcome(self.ended)
 
     @property
     def failed(self) -> int:
-        """Tasks that neither succeeded nor were cancelled."""
+        """The number of tasks that neither succeeded nor were cancelled."""
         return self.outcomes["failed"] + self.outcomes["not_found"]
 
     @property
     def open_tasks(self) -> int:
-        """Tasks that have not ended."""
+        """The number of tasks that have not ended."""
         return self.scheduler.waiting + self.scheduler.running if self.scheduler else 0
 
     @property
     def worker_count(self) -> int:
-        """The number of workers, also before their rows have arrived."""
+        """The number of workers, known even before the rows of the workers have arrived."""
         return len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
 
     @property
@@ -360,11 +364,11 @@ class Model:
 
     @property
     def busy_share(self) -> float:
-        """The share of workers that execute a task, the mean of the last snapshots."""
+        """The share of workers that execute a task: the mean of the last snapshots."""
         return sum(self._busy_shares) / len(self._busy_shares) if self._busy_shares else 0.0
 
     def silent_seconds(self, now: float) -> float | None:
-        """Return the seconds since the last message if they exceed `SILENT_SECONDS`, else None."""
+        """Return the seconds since the last message if they exceed `SILENT_SECONDS`; else None."""
         if self.received_at is None:
             return None
         silent = now - self.received_at
@@ -375,7 +379,7 @@ class Model:
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure with which a task has ended, if it is known.
+        """Return the kind of failure with which a task has ended; None if it is unknown.
 
         Args:
             others: failures of earlier schedulers.
@@ -393,12 +397,14 @@ class Model:
         return None
 
     def why_it_waits(self, function: StateFunction) -> str:
-        """Return the sentence about what most waiting tasks of a function wait for; empty if no task waits."""
+        """Return a sentence about what most waiting tasks of a function wait for; empty if no task of the function
+        waits.
+        """
         sentences = (each.sentence for each in self.waiting if each.asks == function.asks)
         return next(sentences, "") if function.waiting else ""
 
     def shown_and_total(self, topic: str) -> tuple[int, int]:
-        """Return how many things of a topic are in the stream, and how many there are."""
+        """Return how many things of a topic the stream contains, and how many the scheduler has."""
         head = self.heads.get(topic)
         return (head.shown, head.total) if head else (0, 0)
 

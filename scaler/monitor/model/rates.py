@@ -1,4 +1,4 @@
-"""Rates, from counters that only grow."""
+"""Rates per second, computed from counters that only grow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_outcome(ended: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass
 class Rates:
-    """Rates per second over the last interval between two messages; empty before the second one."""
+    """Rates per second over the interval between the last two messages; empty before the second message."""
 
     ended: dict[str, float] = field(default_factory=dict)
     sent: dict[str, float] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Rates:
 
     @property
     def tasks(self) -> float | None:
-        """Ended tasks per second; None if unknown."""
+        """Ended tasks per second; None if the rate is unknown."""
         return sum(self.ended.values()) if self.ended else None
 
 
@@ -43,7 +43,11 @@ class RateMeter:
         self._last: tuple[int, tuple[Mapping[str, int], ...]] | None = None
 
     def add(self, time_us: int, ended: Mapping[str, int], sent: Mapping[str, int], received: Mapping[str, int]) -> None:
-        """Add the next counters."""
+        """Add the counters of a message.
+
+        Args:
+            time_us: the time of the message.
+        """
         now = (by_outcome(ended), dict(sent), dict(received))
         if self._last is not None:
             then_us, before = self._last

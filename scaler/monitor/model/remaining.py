@@ -10,13 +10,13 @@ from scaler.wire.messages.monitor import StateWaiting
 from scaler.wire.messages.vocabulary import INPUTS, NOT_ABLE
 
 TARGET_SECONDS = 5.0
-"""The time in which the open work should be done. Less means more workers for a shorter time."""
+"""The time in which the open work should be done. A shorter time means more workers."""
 _UNKNOWN_PART = 0.05
-"""The share of tasks of unknown duration up to which an estimate is made."""
+"""The largest share of tasks with unknown duration for which an estimate is made."""
 
 
 def never(waiting: Sequence[StateWaiting]) -> str:
-    """Return which tasks no worker can run, such as `40 need tpu=1`; empty if there are none."""
+    """Return which tasks no worker can run, such as `40 need tpu=1`; empty if workers can run all tasks."""
     groups = [each for each in waiting if each.waits_for == NOT_ABLE and each.waiting]
     return ", ".join(
         f"{each.waiting:,} need{'s' * (each.waiting == 1)} {each.asks or 'another worker'}" for each in groups
@@ -27,18 +27,25 @@ class RemainingWork:
     """An estimate of how long the open tasks will take.
 
     The tasks of a group share the workers that can run them, and all tasks share all workers. The estimate is the
-    longest of these times. Tasks that no worker can run are ignored, unless only such tasks are open.
+    longest of the resulting times. Tasks that no worker can run are ignored, unless only such tasks are open.
     """
 
     def __init__(self) -> None:
         self._last: float | None = None
         self.seconds: float | None = None
-        """None while durations are unknown, or if the last two estimates differ by more than a factor of 2"""
+        """the estimate; None while durations are unknown, or if the last two estimates differ by more than a factor of
+        2
+        """
         self.never = ""
         """the tasks that no worker can run, if only such tasks are open"""
 
     def update(self, waiting: Sequence[StateWaiting], workers: int) -> None:
-        """Update the estimate from a snapshot of the open tasks, and the number of workers."""
+        """Update the estimate.
+
+        Args:
+            waiting: the present groups of open tasks.
+            workers: the number of workers.
+        """
         able = [each for each in waiting if each.places]
         unknown = sum(each.unmeasured for each in able)
         known = sum(each.waiting + each.running for each in able) - unknown
@@ -61,9 +68,10 @@ class RemainingWork:
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
     """Return how many workers would finish the open tasks within `target_seconds`, by requested capabilities, such as
-    `gpu=1`; the empty text stands for tasks that request none. A worker with `gpu=1` runs one such task at a time.
+    `gpu=1`.
 
-    There is at most one worker for each task. A task of unknown duration counts as one that takes the whole time.
+    The empty text stands for tasks that request no capabilities. A worker with `gpu=1` runs one such task at a time.
+    Each number is at most the number of tasks. A task of unknown duration counts as `target_seconds`.
     """
     wanted = {}
     for each in waiting:

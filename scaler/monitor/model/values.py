@@ -1,6 +1,6 @@
 """Values: what the agents of each host store, in memory and on disk, for viewers.
 
-Budgets are not added up, because all agents of a user on a host share one.
+Budgets are not added up, because all agents of a user on a host share one budget.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class HostValues:
     """The values on one host, in bytes.
 
     Attributes:
-        hot: in shared memory.
-        hot_most: limit in shared memory; 0: unknown.
-        cold: on disk.
-        cold_most: limit on disk; 0: there is no disk for values.
-        spilled: written to disk since the start of the agents.
-        read: read back from disk since the start of the agents.
+        hot: bytes in shared memory.
+        hot_most: the limit in shared memory; 0: unknown.
+        cold: bytes on disk.
+        cold_most: the limit on disk; 0: no disk is used for values.
+        spilled: bytes written to disk since the start of the agents.
+        read: bytes read back from disk since the start of the agents.
         held: the number of workers that are paused because memory and disk are full.
     """
 
@@ -34,7 +34,7 @@ class HostValues:
     held: int = 0
 
     def with_agent(self, agent: StateAgent) -> HostValues:
-        """Return the sum with another agent."""
+        """Return these values plus the values of another agent of the host."""
         return HostValues(
             self.hot + agent.hot_bytes,
             max(self.hot_most, agent.hot_most_bytes),

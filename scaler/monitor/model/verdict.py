@@ -26,7 +26,7 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "starts",
     "values",
 )
-"""The words of verdicts. If tasks wait for a capability, the word is their request instead, such as `gpu=1`."""
+"""The words of verdicts. If tasks wait for a capability, the verdict has their request instead, such as `gpu=1`."""
 _OVERLOAD_SECONDS = 5
 _OVERLOAD_CORES = 0.9
 _OVERLOAD_LAG_SECONDS = 0.05
@@ -35,17 +35,17 @@ _SHORT_US = 10_000
 
 
 class Verdict(NamedTuple):
-    """The limit of the cluster, in a word and a sentence."""
+    """What limits the cluster, in a word and a sentence."""
 
     word: str
     sentence: str
-    """the sentence for people, with what to do; if tasks wait, the explanation of one of them"""
+    """what to do, for people; if tasks wait, the explanation of one of the waiting tasks"""
     warning: str = ""
-    """tasks that can never run, besides the limit of other tasks: `40 need tpu=1: no worker has it`"""
+    """a warning about tasks that can never run, while other tasks can: `40 need tpu=1: no worker has it`"""
 
 
 def verdict(model: Model, now: float) -> Verdict:
-    """Return the first verdict that applies."""
+    """Return the most important verdict that holds now."""
     found = _without_work(model, now)
     if found is not None:
         return found
@@ -86,7 +86,12 @@ def _with_work(model: Model) -> Verdict:
 
 
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
-    """Return why some workers are idle, with tasks that request nothing; `nodes` of graphs wait for inputs."""
+    """Return the verdict if some workers are idle, and no task waits for a capability.
+
+    Args:
+        waiting: the waiting group with the longest expected work.
+        nodes: the number of nodes of graphs that wait for inputs.
+    """
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of other tasks")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
@@ -104,7 +109,7 @@ def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterabl
 
 
 def _why(waiting: StateWaiting) -> str:
-    """Return the number of waiting tasks of a group, and their explanation."""
+    """Return the number of waiting tasks of a group, and the explanation of the group."""
     return f"{waiting.waiting:,} wait{'s' * (waiting.waiting == 1)}: {waiting.sentence}"
 
 

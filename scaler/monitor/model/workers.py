@@ -1,4 +1,4 @@
-"""Workers as viewers show them: a row for each, made from the items of its agent, and which workers look stuck."""
+"""Workers as viewers show them: a row for each worker, made from items of its agent, and which workers look stuck."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SEEN_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class WorkerView:
-    """One worker. Unknown values are None."""
+    """One worker, as viewers show it. Unknown values are None."""
 
     key: tuple[bytes, int]
-    """short id of its agent, and its position there; two agents may use the same name"""
+    """the short id of the agent, and the position of the worker in this agent; names are not unique"""
     name: str
     host: str
     agent: StateAgent
@@ -49,17 +49,17 @@ class WorkerView:
 
     @property
     def seen_seconds(self) -> float:
-        """Seconds since the last message of its agent."""
+        """Seconds since the last message of the worker's agent."""
         return self.agent.seen_ms / 1000
 
     @property
     def is_busy(self) -> bool:
-        """Whether it executes a task now."""
+        """Whether the worker executes a task now."""
         return bool((self.flags or 0) & HAS_TASK) and not (self.flags or 0) & TASK_LOCK
 
     @property
     def reports(self) -> bool:
-        """Whether its task has recently reported progress."""
+        """Whether the task of the worker has recently reported progress."""
         return bool((self.flags or 0) & REPORTS)
 
     @property
@@ -69,7 +69,7 @@ class WorkerView:
 
     @property
     def marks(self) -> str:
-        """Three digits, 1 or 0: initialized, has a task, task lock."""
+        """Three digits, 1 or 0: whether the worker is initialized, has a task, and its task waits for other tasks."""
         if self.flags is None:
             return "---"
         flags = self.flags | (TASK_LOCK if self.suspended else 0)
@@ -78,7 +78,7 @@ class WorkerView:
 
 @dataclass(frozen=True)
 class ProcessorView:
-    """A process of a worker."""
+    """A process of a worker, as viewers show it."""
 
     agent: bytes
     pid: int
@@ -93,7 +93,7 @@ class ProcessorView:
 
 
 def workers_of(agent: StateAgent, queue_size: int) -> Iterator[WorkerView]:
-    """Yield the workers of an agent; before its first report, the workers that its hello named."""
+    """Yield the workers of an agent. Before the first report of the agent, yield the workers that its hello named."""
     names = agent.worker_names.split(",") if agent.worker_names else []
     rows = list(whole_rows(WORKER_ROW, agent.workers))
     for position in range(max(len(names), len(rows))):
@@ -116,12 +116,16 @@ def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
 
 
 def run_counts(durations: bytes) -> tuple[int, ...]:
-    """Return the counts of a `StateFunction`: number n counts runs of less than 2**n us. Empty if unknown."""
+    """Return the counts of a `StateFunction`: number n counts runs of less than 2**n us. Empty if they are unknown."""
     return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration that `part` of the runs do not exceed, from the counts of a `StateFunction`, if known."""
+    """Return the duration that the share `part` of the runs does not exceed; None if it is unknown.
+
+    Args:
+        durations: the packed counts of a `StateFunction`.
+    """
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:
@@ -143,7 +147,7 @@ class Stuck:
         self.reasons: dict[tuple[bytes, int], str] = {}
 
     def update(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
-        """Apply a new snapshot. Each snapshot must be applied once."""
+        """Find the workers that look stuck, from a new snapshot. Call this once for each snapshot."""
         quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons = {}
         for worker in workers:

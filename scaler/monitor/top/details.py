@@ -1,4 +1,4 @@
-"""Details of one thing: lines, some of which lead to the details of another."""
+"""Details: the lines about one thing, such as a worker. A line may lead to the details of another thing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLAGS = ((INITIALIZED, "ready"), (HAS_TASK, "has a task"), (SUSPENDED, "suspend
 
 @dataclass(frozen=True)
 class DetailLine:
-    """One line; Enter on it opens `target`."""
+    """One line of details. The Enter key on the line opens the details of `target`."""
 
     text: str
     style: str = grid.PLAIN
@@ -32,7 +32,7 @@ class DetailLine:
 
 @dataclass(frozen=True)
 class Details:
-    """The details of one thing."""
+    """The details of one thing: a title, and the lines to show."""
 
     title: str
     lines: Sequence[DetailLine]
@@ -40,11 +40,11 @@ class Details:
 
 Text: TypeAlias = str | DetailLine
 Found: TypeAlias = tuple[str, Sequence[Text]] | None
-"""Title and lines of details; None if the thing is unknown."""
+"""The title and the lines of details; None if the thing is unknown."""
 
 
 def topic_of(target: Target) -> str:
-    """Return the further topic that the details need; empty if they need none."""
+    """Return the further topic that the details of a thing need; empty if they need no further topic."""
     if target.kind == "worker":
         return "processors"
     return f"task/{target.key.hex()}" if target.kind == "task" else ""
@@ -209,7 +209,7 @@ def _output_of(model: Model, key: Any) -> list[Text]:
 
 
 def _traceback_of(model: Model, key: Any, task: StateTask | None) -> list[Text]:
-    """Return the traceback of a failed task, or that of the last failure of its kind. Earlier ones are not kept."""
+    """Return the traceback of a failed task; if it was not kept, that of the last failure of the same kind."""
     failure = model.failure_of(task or StateTask(key))
     if failure is None:
         return []
@@ -334,4 +334,4 @@ _MAKERS: dict[str, tuple[Callable[[Model, Any], Found], str]] = {
     "job": (_job, "This job was deleted."),
     "object": (_object, "This object was deleted, or it is not one of the largest."),
 }
-"""For each kind: a function that returns its details, and the text about an unknown one."""
+"""For each kind of thing: the function that returns its details, and the text about a thing that is unknown."""

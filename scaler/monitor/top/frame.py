@@ -1,6 +1,6 @@
 """A frame: the whole screen as a grid, from the model and the user's choices.
 
-Small screens omit what matters least.
+On a small screen, the least important parts are left out.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ SHORTCUTS = (
 RESTART_SECONDS = 15
 _WARNING = re.compile(r"[\d,]+ needs? ")
 _TABLE_ROWS = 5
-"""The rows that the table should have before anything above it is shown."""
+"""The number of rows that the table should have before any panel above the table is shown."""
 
 
 @dataclass(frozen=True)
 class FrameInput:
-    """The inputs of a frame besides model and view."""
+    """The inputs of a frame besides the model and the view."""
 
     now: float
     endpoint: Endpoint
     problem: str = ""
     is_unicode: bool = True
     is_plain: bool = False
-    """whether the frame is printed, without keys"""
+    """whether the frame is printed once, so that the line about keys is left out"""
     is_late: bool = False
     """whether the first message should have arrived by now"""
 
@@ -106,7 +106,7 @@ def _table_width(canvas: Grid) -> int:
 
 
 def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> int:
-    """Draw what is above the table, as far as it fits; return the row where the table starts.
+    """Draw the parts above the table, as far as they fit. Return the row where the table starts.
 
     Help and details take the whole of a small screen.
     """

@@ -1,6 +1,6 @@
-"""A grid of cells: the content of a frame, and how it differs from the previous one.
+"""A grid of cells: the content of a frame, and how it differs from the previous frame.
 
-Every part of the screen draws into it. Only the painter moves the cursor.
+All parts of the screen draw into a grid. Only the painter moves the cursor.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from scaler.monitor.top.text import cells, safe
 PLAIN = ""
 BOLD, REVERSE, DIM = "bold", "reverse", "dim"
 RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
-"""Styles: names of a terminal's attributes and colours, joined by `_`."""
+"""Styles: names of attributes and colours of a terminal, joined by `_`."""
 
 _GAP = 4
-"""The most unchanged cells that are written between two changes, because that is shorter than a cursor movement."""
+"""The most unchanged cells that are rewritten between two changes. For so few cells, that is shorter than a cursor
+movement.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbouring cells of one style."""
+    """Neighbouring cells of one row and one style."""
 
     x: int
     y: int
@@ -38,7 +40,7 @@ class Grid:
         self._rows = [[(" ", PLAIN)] * width for _ in range(height)]
 
     def put(self, x: int, y: int, text: str, style: str = PLAIN, most: int | None = None) -> int:
-        """Write a text, cut at the edge or after `most` cells. Return the column after it."""
+        """Write a text, cut at the edge of the grid or after `most` cells. Return the column after the text."""
         end = self.width if most is None else min(self.width, x + most)
         if not 0 <= y < self.height:
             return x
@@ -53,11 +55,11 @@ class Grid:
         return x
 
     def fill(self, y: int, style: str) -> None:
-        """Give a whole row another style."""
+        """Change the style of a row."""
         self.fill_part(y, 0, self.width, style)
 
     def fill_part(self, y: int, x: int, end: int, style: str) -> None:
-        """Give a part of a row another style."""
+        """Change the style of a part of a row."""
         row = self._rows[y]
         for index in range(x, min(end, self.width)):
             row[index] = (row[index][0], style)
@@ -73,7 +75,11 @@ class Grid:
         return ["".join(cell for cell, _ in row).rstrip() for row in self._rows]
 
     def changes(self, before: Grid | None) -> Iterator[Run]:
-        """Yield the runs to write if `before` is on the screen; None means an empty screen."""
+        """Yield the runs of cells to write.
+
+        Args:
+            before: the grid that is on the screen; None: the screen is empty.
+        """
         blank = [(" ", PLAIN)] * self.width
         for y, row in enumerate(self._rows):
             old = before._rows[y] if before is not None else blank  # noqa: SLF001 - another grid

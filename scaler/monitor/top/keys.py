@@ -13,7 +13,7 @@ _FILTER_MOST = 60
 QUITTING = frozenset({"q", "Q"})
 _ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
 _CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
-"""Keys that only close the help page."""
+"""Keys that close the help page and do nothing else there."""
 _SORT_KEYS = {column.key: name for name, column in SORTED_BY.items()}
 _KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event", "job", "object"), strict=True))
 
@@ -46,19 +46,23 @@ HELP = (
 
 @dataclass(frozen=True)
 class ScreenState:
-    """The content of the screen when a key is pressed."""
+    """What the screen shows when a key is pressed."""
 
     keys: Sequence[object]
     """the keys of all rows of the table, in order"""
     lines: Sequence[DetailLine]
     rows: int
-    """the number of rows that fit"""
+    """the number of rows that fit on the screen"""
     marked: Sequence[object] = ()
     """the keys of the rows that look stuck"""
 
 
 def press(view: TopView, key: str, shown: ScreenState) -> bool:
-    """Apply a key to the view: a character, or a name such as `KEY_UP`. Return False for the key that quits."""
+    """Apply a key to the view. Return False if the key ends the program.
+
+    Args:
+        key: a character, or a name such as `KEY_UP`.
+    """
     if view.is_typing:
         _type(view, key)
         return True
@@ -82,7 +86,7 @@ def press(view: TopView, key: str, shown: ScreenState) -> bool:
 
 
 def _next_marked(view: TopView, shown: ScreenState) -> None:
-    """Select the next worker that looks stuck, cyclically; from another table, show the workers."""
+    """Select the next worker that looks stuck, cyclically. If another table is shown, show the workers."""
     if view.name != WORKERS or view.details:
         view.show(WORKERS)
     elif shown.marked:
@@ -191,7 +195,7 @@ _MOVES: dict[str, tuple[int, bool]] = {
     "KEY_HOME": (-_END, False),
     "KEY_END": (_END, False),
 }
-"""By key: how far to move the selection, and whether in pages instead of rows."""
+"""By key: how far it moves the selection, and whether in pages instead of rows."""
 
 OF_ROWS = _ENTER | _MOVES.keys() | {"*"}
 """Keys that do nothing while the table has no rows."""

@@ -22,7 +22,7 @@ _STRIPS = (
     ("cpu", "cpu", 1.0, grid.PLAIN),
     ("lag", "lag_most", 0.05, grid.PLAIN),
 )
-"""Label, series, the value that fills the row (0.0: the greatest value), and style."""
+"""The rows below the bars: label, series, the value that fills the row (0.0: the greatest value), and style."""
 _STYLES = {
     "running": grid.RUNNING,
     SUCCESS: grid.SUCCESS,
@@ -42,7 +42,7 @@ class PanelEntry:
 
 
 def title(text: str) -> PanelEntry:
-    """Return the first line of a panel."""
+    """Return the title of a panel, as its first line."""
     return PanelEntry(text, style=grid.BOLD, is_title=True)
 
 
@@ -69,7 +69,7 @@ def objects_panel(model: Model) -> list[PanelEntry]:
 
 
 def tasks_panel(model: Model, view: TopView, width: int) -> list[PanelEntry]:
-    """Return tasks by state, since the start of the scheduler or per second."""
+    """Return the numbers of tasks by state, since the start of the scheduler or per second."""
     state = model.scheduler
     ended: Mapping[str, float | None] = model.outcomes
     if view.per_second:
@@ -95,7 +95,7 @@ def _entry(name: str, amount: float | None, number: Callable[[float | None, int]
 def messages_panel(
     name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool
 ) -> list[PanelEntry]:
-    """Return items by message name, the most frequent first, and the rest in one line."""
+    """Return the numbers of items by message name, the most frequent first. The last line sums up the rest."""
     amounts: Mapping[str, float] = rates if per_second else totals
     number: Callable[[float | None, int], str] = units.rate if per_second else units.count
     ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
@@ -108,7 +108,7 @@ def messages_panel(
 
 
 def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[PanelEntry]) -> None:
-    """Draw a panel. A label is cut if its number would not fit."""
+    """Draw a panel. A label is cut if the value beside it would not fit."""
     for row, entry in enumerate(entries):
         if entry.is_title:
             canvas.put(x, y + row, fit(entry.label, width), entry.style)
@@ -118,7 +118,7 @@ def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[Panel
 
 
 def draw_panels(canvas: Grid, model: Model, view: TopView, is_unicode: bool) -> None:
-    """Draw panels side by side, as many as fit."""
+    """Draw as many panels as fit side by side."""
     sent = messages_panel("scheduler_sent", model.sent, model.rates.sent, view.per_second)
     received = messages_panel("scheduler_received", model.received, model.rates.received, view.per_second)
     if canvas.width >= 160:
@@ -151,7 +151,7 @@ def _separate(canvas: Grid, x: int) -> int:
 
 
 def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: bool) -> None:
-    """Draw the last minute: tasks per second as bars; failures, CPU time and lag as one row each."""
+    """Draw the last minute: tasks per second as bars, and one row each for failures, CPU time and lag."""
     seconds = min(60, width - 7)
     start = model.history.end - seconds
     known = model.history.read(("success", "failed", "canceled", "cpu", "lag_most"), start, 1, seconds)
@@ -178,7 +178,7 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
 
 
 def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, bars: str) -> str:
-    """Return one row of a bar chart, counted from the bottom; gaps are blank."""
+    """Return one row of a bar chart as text, counted from the bottom. A gap is blank."""
     levels = len(bars) - 1
     cells = []
     for value in values:
@@ -192,7 +192,7 @@ def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, 
 
 
 def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, int]], rest: int) -> None:
-    """Draw `heading 3: quant@ws14 48,019 | nightly 201`. Names are cut, and what does not fit is summed up."""
+    """Draw `heading 3: quant@ws14 48,019 | nightly 201`. Names are cut, and numbers that do not fit are summed up."""
     x = canvas.put(0, y, heading + (": " if things else ""))
     hidden, amount = 0, rest
     for number, (name, count) in enumerate(things):

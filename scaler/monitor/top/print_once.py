@@ -1,4 +1,4 @@
-"""A single page: for pipes, scripts and terminals that cannot show a screen."""
+"""A page that is printed once: for pipes, scripts and terminals that cannot show a screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Receive the stream until all kinds of state and the rates are known, a time-out, or a failure to connect.
+    """Receive the stream until the state and the rates are known, `timeout` has passed, or there is no connection.
 
     Return None if no message arrived.
     """
@@ -35,7 +35,7 @@ def listen(subscriber: Subscriber, timeout: float) -> Model | None:
 
 
 def page(model: Model, endpoint: Endpoint, width: int, is_unicode: bool) -> str:
-    """Return a page with all workers."""
+    """Return the page as text, with all workers."""
     height = _LINES_BESIDE + max(_ROWS_LEAST, len(model.workers))
     moment = FrameInput(time.monotonic(), endpoint, is_unicode=is_unicode, is_plain=True)
     lines = draw(model, TopView(), width, height, moment).lines()

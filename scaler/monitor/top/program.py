@@ -20,15 +20,15 @@ from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, TopView
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
-"""The least time between two frames that messages cause. After a key, the frame is drawn at once."""
+"""The least time between two frames that messages cause. After a key, a frame is drawn at once."""
 _ROWS_BESIDE_TABLE, _ROWS_BESIDE_PAGE = 16, 3
 _EMPTY_READS_MOST = 20
-"""The number of reads without a key after which the keyboard counts as closed, although it is readable."""
+"""The number of reads without a key after which the keyboard counts as closed. A closed keyboard is always readable."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Signals as descriptors and flags, so that handlers do nothing else."""
+    """Turns signals into flags and a readable descriptor, so that handlers do nothing else."""
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
@@ -66,12 +66,12 @@ class Signals:
 
 
 class TopProgram:
-    """scaler_top on a terminal.
+    """The program scaler_top on a terminal.
 
     Args:
         subscriber: receives the stream.
         screen: the terminal.
-        timeout: seconds without a message after which it shows what to check.
+        timeout: seconds without a message after which the program shows what to check.
     """
 
     def __init__(self, subscriber: Subscriber, screen: Screen, timeout: float) -> None:
@@ -86,9 +86,11 @@ class TopProgram:
         self._has_news = True
         self._empty_reads = 0
         self._pending_keys: list[str] = []
-        """Keys that were pressed before there were rows."""
+        """Keys about rows that were pressed before the rows had arrived."""
         self._frozen: tuple[Model, float] | None = None
-        """The state that is shown while the view is paused, and its time."""
+        """The model that is shown while the view is paused, and the time of the pause; None while the view is not
+        paused.
+        """
 
     def run(self) -> None:
         """Run until the user or a signal ends it."""
@@ -104,7 +106,9 @@ class TopProgram:
             self._signals.close()
 
     def _show_until_a_signal(self) -> bool:
-        """Return True if the program must be suspended, False if it must end."""
+        """Show frames until a key or a signal ends that. Return True if the program must be suspended, False if it must
+        end.
+        """
         keyboard = self._screen.keyboard
         if not self._read_keys():  # keys from before the terminal was taken
             return False
@@ -162,7 +166,7 @@ class TopProgram:
                 return False
 
     def _press(self, key: str) -> bool:
-        """Apply a key, or keep it until the rows that it concerns have arrived. Return False to end."""
+        """Apply a key. Keep a key about rows until the rows have arrived. Return False if the key ends the program."""
         is_about_rows = key in OF_ROWS and not self._view.is_typing and not self._view.is_help
         if key not in QUITTING and (self._pending_keys or (is_about_rows and not self._has_table())):
             self._pending_keys.append(key)

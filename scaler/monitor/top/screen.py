@@ -1,4 +1,4 @@
-"""Screen: writes the changes of frames to a terminal in one write each, and restores the terminal at the end."""
+"""Screen: writes the changes of each frame to a terminal in one write, and restores the terminal at the end."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ _COLORS = frozenset({"red", "green", "yellow", "magenta"})
 _DUMB = frozenset({"", "dumb", "unknown"})
 """Types of terminals that Blessed would treat as an xterm."""
 _SYNCHRONIZED_SECONDS = 1.0
-"""How long to wait for the answer of a terminal whether it supports synchronized output.
+"""The longest wait for a terminal to answer whether it supports synchronized output.
 
-The terminal may be far away. One without the feature answers at once, because its cursor position is requested, too.
+The terminal may be far away. A terminal without the feature answers at once, because its cursor position is requested,
+too.
 """
 
 
 def can_show(kind: str) -> bool:
-    """Return whether a terminal of this type (TERM) can move its cursor and clear itself."""
+    """Return whether a terminal of this type (TERM) can move its cursor and clear its screen."""
     return kind not in _DUMB
 
 
 class Painter:
-    """Writes frames as escape sequences of a terminal.
+    """Turns frames into escape sequences of a terminal.
 
     Args:
-        terminal: knows the sequences.
+        terminal: knows the escape sequences.
         has_color: whether to use colours, besides bold and reverse.
     """
 
@@ -40,7 +41,11 @@ class Painter:
         self._styles: dict[str, str] = {PLAIN: ""}
 
     def paint(self, frame: Grid, before: Grid | None) -> str:
-        """Return the sequences that turn `before` (None: an unknown screen) into the frame; empty if they are equal."""
+        """Return the sequences that replace the frame `before` by `frame`; empty if the two are equal.
+
+        Args:
+            before: the frame on the screen; None if the screen is unknown.
+        """
         if before is not None and (before.width, before.height) != (frame.width, frame.height):
             before = None
         normal = self._terminal.normal
@@ -59,7 +64,7 @@ class Painter:
 
 
 class Screen:
-    """A terminal."""
+    """The terminal of the program: shows frames, and reads keys."""
 
     def __init__(self) -> None:
         with _without_variable("NO_COLOR") as no_color:  # blessed would then do without bold and reverse, too
@@ -73,12 +78,12 @@ class Screen:
 
     @property
     def keyboard(self) -> int:
-        """The descriptor that keys come from."""
+        """The descriptor from which keys are read."""
         return sys.__stdin__.fileno() if sys.__stdin__ is not None else 0
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height."""
+        """The width and the height of the terminal, in cells."""
         return self.terminal.width, self.terminal.height
 
     @contextlib.contextmanager
@@ -95,18 +100,18 @@ class Screen:
             self._begin, self._end = "\x1b[?2026h", "\x1b[?2026l"
 
     def forget(self) -> None:
-        """Write the next frame as a whole, because the screen may have changed."""
+        """Let `show` write the whole next frame, because the screen may have changed."""
         self._shown = None
 
     def show(self, frame: Grid) -> None:
-        """Show a frame."""
+        """Show a frame: write its changes to the terminal."""
         text = self._painter.paint(frame, self._shown)
         self._shown = frame
         if text:
             self._write(f"{self._begin}{text}{self._end}")
 
     def _write(self, text: str) -> None:
-        """Write a text in one system call, unless the terminal takes less at once."""
+        """Write a text in one system call, or in more if the terminal does not accept all bytes at once."""
         rest = memoryview(text.encode(self._encoding, "replace"))
         descriptor = self.terminal.stream.fileno()
         while rest:
@@ -115,7 +120,7 @@ class Screen:
 
 @contextlib.contextmanager
 def _without_variable(name: str) -> Iterator[str]:
-    """Hide a variable of the environment within a context; yield its value."""
+    """Remove an environment variable within a context, and yield its value."""
     value = os.environ.pop(name, None)
     try:
         yield value or ""
@@ -126,6 +131,6 @@ def _without_variable(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _ignoring_broken_pipe() -> Iterator[None]:
-    """Ignore that a closed terminal cannot be restored."""
+    """Ignore the error when a closed terminal cannot be restored."""
     with contextlib.suppress(BrokenPipeError):
         yield

@@ -1,4 +1,4 @@
-"""The tables of the views: rows from the model, sorted and filtered, and how a table is drawn."""
+"""The tables of the views: makes rows from the model, sorts and filters the rows, and draws tables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from scaler.wire.messages.monitor import StateClient, StateObject
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
-"""The order in which columns are left out on narrow screens, except for the column by which rows are sorted."""
+"""The order in which columns are left out on narrow screens. The column by which rows are sorted stays."""
 _FIRST_FIELD = 24
 """The least width of the first field, in cells."""
 
 
 @dataclass(frozen=True)
 class DrawnField:
-    """A column of a table as it is drawn, and its text for a thing."""
+    """A column of a table as it is drawn, with the function that returns the text for a thing."""
 
     title: str
     width: int
@@ -37,7 +37,7 @@ class DrawnField:
 
 
 STUCK = "*"
-"""Marks a worker that looks stuck."""
+"""The mark of a worker that looks stuck."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,18 @@ class TableLine:
 
     key: object
     make_texts: Callable[[], Sequence[str]]
-    """called only when the line is drawn, because most of many lines are not"""
+    """returns the texts of the row; called only when the row is drawn, because most rows are not visible"""
     mark: str = " "
     style: str = grid.PLAIN
 
     @property
     def texts(self) -> Sequence[str]:
-        """The texts of its fields."""
+        """The texts of the row, one for each field."""
         return self.make_texts()
 
 
 class RowSubject(NamedTuple):
-    """The thing that a row shows, and its mark."""
+    """The thing that a row shows, and the mark and style of the row."""
 
     key: object
     state: Any
@@ -74,7 +74,7 @@ class Table:
     total: int
     """the number of rows without the filter"""
     empty: Sequence[str] = field(default_factory=tuple)
-    """the text if there are no rows"""
+    """the lines of text to show if there are no rows"""
 
 
 def table_of(model: Model, view: TopView, width: int) -> Table:
@@ -134,7 +134,12 @@ def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[s
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
-    """Return the columns that fit, each with its width, and the width of the name."""
+    """Return the columns of workers that fit, each with its width, and the width of the name.
+
+    Args:
+        sort: the name of the column by which rows are sorted.
+        scrolled: the number of columns scrolled out of view.
+    """
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
     columns = [column for column in columns if column not in away]
@@ -173,7 +178,7 @@ _FUNCTIONS = (
 
 
 def functions_table(model: Model, width: int) -> Table:
-    """Return the functions, those with the most open tasks first."""
+    """Return the table of functions. Functions with the most open tasks come first."""
     ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
     things = [RowSubject(each.function, each, "!" if each.failed + each.other else " ") for each in ranked]
     empty = ("No function has had open tasks since scaler_top started.",)
@@ -195,7 +200,7 @@ def _state_of_client(client: StateClient) -> str:
 
 
 def clients_table(model: Model, width: int) -> Table:
-    """Return the clients, those with the most open tasks first."""
+    """Return the table of clients. Clients with the most open tasks come first."""
     ranked = sorted(model.clients.values(), key=lambda each: -each.open)
     things = [RowSubject(each.client, each, "x" if each.is_away else " ") for each in ranked]
     less = ("seen", "state", "owner", "waiting")
@@ -213,7 +218,7 @@ _FAILURES = (
 
 
 def failures_table(model: Model, width: int) -> Table:
-    """Return the kinds of failures, the latest first."""
+    """Return the table of the kinds of failures, the latest first."""
     ranked = sorted(model.failures.values(), key=lambda each: -each.last_us)
     things = [RowSubject(each.failure, each, "!", grid.FAILED) for each in ranked]
     empty, less = ("No task has failed since the scheduler started.",), ("worker", "example", "function", "last")
@@ -229,7 +234,7 @@ _EVENTS = (
 
 
 def events_table(model: Model, width: int) -> Table:
-    """Return the events, the latest first."""
+    """Return the table of events, the latest first."""
     things = [
         RowSubject((each.time_us, each.kind, each.subject), each, "!" if each.kind in _BAD_EVENTS else " ")
         for each in reversed(model.events)
@@ -259,14 +264,14 @@ _NO_JOBS = (
 
 
 def jobs_table(model: Model, width: int) -> Table:
-    """Return the jobs: open ones first, then by time of change."""
+    """Return the table of jobs: open and paused jobs first, then by the time of their last change."""
     ranked = sorted(model.jobs.values(), key=lambda each: (each.state not in (OPEN, PAUSED), -each.changed_us))
     things = [RowSubject(each.job, each, "!" if each.failed else " ") for each in ranked]
     return _spread(model, _JOBS, things, width, _NO_JOBS, ("program", "owner", "age", "kept", "rows/s", "fail"))
 
 
 def owner_of(model: Model, each: StateObject) -> str:
-    """Return the owner of an object; functions have none."""
+    """Return the owner of an object; `-` for a function, which has no owner."""
     client = model.clients.get(each.client)
     return each.owner or (client.label if client and each.kind != 1 else "-")
 
@@ -282,7 +287,7 @@ _OBJECTS = (
 
 
 def title_of(each: StateObject) -> str:
-    """Return kind and name of an object."""
+    """Return the kind and the name of an object."""
     kind = dict(enumerate(("value", "function", "argument", "result of"))).get(each.kind, "object")
     return f"{kind} {each.name or each.object.hex()[:8]}"
 
@@ -293,7 +298,7 @@ def place_of(each: StateObject) -> str:
 
 
 def objects_table(model: Model, width: int) -> Table:
-    """Return the largest objects."""
+    """Return the table of the largest objects."""
     ranked = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
     things = [RowSubject(each.object, each, "x" if place_of(each) == "lost" else " ") for each in ranked]
     empty = ("No objects are stored." if "objects" in model.heads else "Loading.",)
@@ -308,7 +313,11 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width; leave out columns of `less` if it is too narrow."""
+    """Return a table whose first field takes the remaining width.
+
+    Args:
+        less: the titles of columns that are left out, in this order, if the first field is too narrow.
+    """
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -328,7 +337,10 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the first row to show and the chosen one (-1: none), and store them. The choice follows its thing."""
+    """Return the positions of the first row to show and of the chosen row (-1: no row is chosen).
+
+    The choice follows its thing when the order changes. The first row is stored in the view.
+    """
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:
@@ -343,7 +355,7 @@ def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
 
 
 def draw_table(canvas: Grid, table: Table, y: int, rows: int, top: int, chosen: int) -> None:
-    """Draw the headings and the rows from `top` on."""
+    """Draw the headings of a table, and the rows from position `top` on."""
     x = 0
     for each in table.fields:
         x = canvas.put(x, y, fit(each.title, each.width, each.right), each.style) + 1

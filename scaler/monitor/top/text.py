@@ -1,7 +1,7 @@
 """Text in a terminal: made safe, measured in cells, cut with a `+`.
 
-Names come from other processes. A control character would move the cursor, and one that changes the direction of
-writing would move its neighbours. Both are replaced by `?`.
+Names come from other processes. A control character could move the cursor, and a character that changes the direction
+of writing could move its neighbours. Both are replaced by `?`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def safe(text: str) -> str:
-    """Return a text whose characters stay in their cells."""
+    """Return a text in which characters that would not stay in their cells are replaced by `?`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_safe(character) for character in unicodedata.normalize("NFC", text))
@@ -31,7 +31,7 @@ def _safe(character: str) -> str:
 
 
 def cells(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each character with its width of 1 or 2 cells. Combining marks are joined to the character before them."""
+    """Yield each character with its width of 1 or 2 cells. A combining mark is joined to the character before it."""
     held, width = "", 0
     for character in text:
         own = max(0, wcwidth(character))
@@ -51,7 +51,7 @@ def width_of(text: str) -> int:
 
 
 def _first(text: str, width: int) -> str:
-    """Return the longest prefix that fits, without half a wide character."""
+    """Return the longest prefix of at most `width` cells, without half of a wide character."""
     kept, used = [], 0
     for cell, own in cells(text):
         if used + own > width:
@@ -73,7 +73,7 @@ def _last(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int, mark: str = CUT) -> str:
-    """Return a text of at most `width` cells. A longer one is shortened, and ends in `mark`."""
+    """Return a text of at most `width` cells. A longer text is shortened, and ends in `mark`."""
     text = safe(text)
     if width_of(text) <= width:
         return text
@@ -81,14 +81,14 @@ def cut(text: str, width: int, mark: str = CUT) -> str:
 
 
 def fit(text: str, width: int, right: bool = False, mark: str = CUT) -> str:
-    """Return a text of exactly `width` cells."""
+    """Return a text of exactly `width` cells: cut, or filled with blanks."""
     text = cut(text, width, mark)
     blanks = " " * (width - width_of(text))
     return blanks + text if right else text + blanks
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a text in parts of at most `width` cells; at least one part."""
+    """Split a text into parts of at most `width` cells. Return at least one part."""
     text = safe(text)
     parts = []
     while width_of(text) > width > 1:

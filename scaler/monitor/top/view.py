@@ -12,17 +12,17 @@ CADENCES = (0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Target:
-    """A thing with details."""
+    """A thing whose details can be shown."""
 
     kind: str
     """worker, function, client, failure, host, event, job, object or task"""
     key: Any
-    """its key in the model"""
+    """the key of the thing in the model"""
 
 
 @dataclass
 class TopView:
-    """The user's choices. A selection is a thing, not a row: it stays selected when the order changes."""
+    """The user's choices. A selection names a thing, not a row, so the thing stays selected when the order changes."""
 
     name: str = WORKERS
     sort: str = "name"
@@ -32,13 +32,13 @@ class TopView:
     selected: dict[str, object] = field(default_factory=dict)
     """by view: the key of the chosen row"""
     top: dict[str, int] = field(default_factory=dict)
-    """by view: the first row that is shown"""
+    """by view: the position of the first row that is shown"""
     column: int = 0
     """the number of columns scrolled out of view"""
     details: list[Target] = field(default_factory=list)
-    """the opened details; the last one is shown"""
+    """the things whose details are open; the details of the last thing are shown"""
     line: int = 0
-    """the chosen line of details"""
+    """the position of the chosen line of the details"""
     is_paused: bool = False
     per_second: bool = False
     by_host: bool = False
@@ -53,11 +53,11 @@ class TopView:
         self.is_help = False
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column; reverse the order if it is the same one."""
+        """Sort by a column. If the rows are already sorted by this column, reverse the order."""
         self.is_reversed = not self.is_reversed if column == self.sort else False
         self.sort = column
 
     @property
     def is_by_host(self) -> bool:
-        """Whether the rows are hosts."""
+        """Whether each row shows a host."""
         return self.name == HOSTS or (self.name == WORKERS and self.by_host)

@@ -15,11 +15,11 @@ from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 SECONDS = 1800
 POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
-"""The kinds of bins: the worst outcome in it, or `SUCCESS` if it was only busy."""
+"""The kinds of bins: the worst outcome in a bin, `SUCCESS` also for a bin that was only busy."""
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
-"""The number of parts of a second in which busy time is counted."""
+"""The number of parts into which a second of busy time is divided."""
 
 
 class _Lane:
@@ -33,7 +33,7 @@ class _Lane:
         self.function = array("H", bytes(2 * SECONDS))
         self.last = 0
         self.rewrites: deque[tuple[int, int]] = deque(maxlen=_REWRITES_MOST)
-        """the seconds in which earlier bins were changed, and the oldest changed bin of each"""
+        """the seconds in which earlier bins were changed, each with the oldest bin that was changed then"""
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
@@ -44,14 +44,14 @@ class _Lane:
 
 
 class Bins:
-    """The rings of all workers."""
+    """The bins of all workers: a ring of the last half hour for each worker."""
 
     def __init__(self) -> None:
         self._lanes: dict[tuple[bytes, int], _Lane] = {}
         self.end = 0
-        """the time after the newest bin"""
+        """the time after the newest bin, in seconds since 1970"""
         self.functions: list[bytes] = [b""]
-        """short ids; bins store positions in this list"""
+        """the short ids of functions; a bin stores the position of its function in this list"""
         self._indexes: dict[bytes, int] = {b"": 0}
         self._all_workers = array("I", bytes(4 * SECONDS))
 
@@ -85,14 +85,14 @@ class Bins:
         lane.function[index] = self._index_of(function)
 
     def lose(self, key: tuple[bytes, int]) -> None:
-        """Mark the last bin of a lost worker that was running a task as failed."""
+        """Mark the last bin of a lost worker as failed, because the task of the worker is lost."""
         lane = self._lanes.get(key)
         if lane is not None:
             lane.failed[lane.last % SECONDS] = max(1, lane.failed[lane.last % SECONDS])
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """Spread busy time over earlier seconds, because a long task is reported when it ends.
+        """Add busy time to a second and to the seconds before it, because a long task is reported when it ends.
 
         Returns:
             the oldest second that was changed.
@@ -125,11 +125,13 @@ class Bins:
             del self._lanes[key]
 
     def keys(self) -> list[tuple[bytes, int]]:
-        """Return the workers with bins: short ids of agents, and positions."""
+        """Return the keys of workers with bins: the short id of the agent, and the position of the worker."""
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return the oldest bin of a worker that was changed since `second`."""
+        """Return the oldest bin of a worker that was changed in `second` or later; `second` if no earlier bin was
+        changed.
+        """
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second
@@ -143,7 +145,7 @@ class Bins:
 
         Args:
             start: the start of the first bin.
-            step: seconds of each bin.
+            step: the length of each bin in seconds.
             count: the number of bins.
         """
         lane = self._lanes.get(key)
@@ -166,7 +168,7 @@ class Bins:
         return "".join(busy), "".join(ends)
 
     def read_all(self, workers: int, start: int, step: int, count: int) -> str:
-        """Return how busy all workers were together: a character for each bin, which counts tenths."""
+        """Return how busy all workers together were, as a text with a character for each bin: the busy tenths."""
         text = []
         most = max(1, workers * _UNITS * step)
         for first in range(start, start + step * count, step):
@@ -176,7 +178,7 @@ class Bins:
         return "".join(text)
 
     def functions_of(self, key: tuple[bytes, int], start: int, end: int) -> dict[bytes, int]:
-        """Return the functions that kept a worker busy, and the number of seconds of each."""
+        """Return the functions that kept a worker busy, and for each function the number of seconds."""
         lane = self._lanes.get(key)
         found: dict[bytes, int] = {}
         if lane is not None:

@@ -1,7 +1,7 @@
-"""Browsers: sends each open page what it requests, at the speed at which the page draws.
+"""Browsers: sends each open page the data that it requests, at the speed at which the page draws.
 
-There is no queue: a frame is made when it can be sent, from the newest state, and the next one after the page has drawn
-it. A page sends its requests in small messages; anything else ends its connection.
+There is no queue: a frame is made from the newest state when it can be sent. The next frame is sent after the page has
+drawn the last one. A page sends its requests in small messages; any other message ends its connection.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 
 FRAME_SECONDS = 0.25
 IDLE_SECONDS = 1.0
-"""How often a page gets a frame if there are no messages."""
+"""How often a page gets a frame if no messages arrive from the scheduler."""
 MESSAGE_BYTES = 8192
 BROWSERS_MOST = 64
 
 
 class Browser:
-    """One open page.
+    """One open page in a browser: handles its requests, and sends its frames.
 
     Args:
         socket: the connection of the page.

@@ -1,6 +1,6 @@
-"""Feed: receives the monitor stream for all browsers at once, and keeps what they show.
+"""Feed: receives the monitor stream for all browsers at once, and keeps the state that they show.
 
-All browsers share what is received, and a few further topics are subscribed to while a page shows them. It sends
+All browsers share the received state. Further topics are subscribed to only while a page shows them. The feed sends
 nothing but subscriptions to the scheduler.
 """
 
@@ -27,33 +27,33 @@ logger = logging.getLogger(__name__)
 ALWAYS = frozenset(
     {"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs", "jobs"}
 )
-"""Topics that are always subscribed to, so that their history is known when a page is opened."""
+"""Topics that are always subscribed to, so that their past is known when a page is opened."""
 LOST = 2
-"""`StateAgent.is_leaving` of an agent whose connection is lost."""
+"""The value of `StateAgent.is_leaving` for an agent whose connection is lost."""
 DEPARTED_SECONDS_MOST = 3600.0
 DEPARTED_MOST = 10_000
 
 
 class FeedState:
-    """The state from which views are made."""
+    """The state of the cluster from which views are made."""
 
     def __init__(self, address: str = "", store: HistoryStore | None = None) -> None:
         self.address = address
         self.problem = ""
         self.refusal = ""
-        """why the scheduler refuses this server; empty if it accepts it"""
+        """the reason for which the scheduler refuses this server; empty if it accepts this server"""
         self._store = store
         self.model = self._new_model()
         self.bins = Bins()
         self.old_failures: dict[bytes, StateFailure] = {}
         """failures of earlier runs of the scheduler or of this server"""
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
-        """also events of earlier runs"""
+        """the last events, including those of earlier runs of the scheduler"""
         self._last_event_us = 0
         self.number = 0
-        """the number of changes so far; tells whether the state has changed"""
+        """the number of changes so far, which shows whether the state has changed"""
         self.departed: dict[tuple[bytes, int], tuple[WorkerView, float]] = {}
-        """workers that left, and when"""
+        """the workers that have left, each with the time when it left"""
         if store is not None:
             events, failures = store.load(self.history)
             self.events.extend(events)
@@ -74,7 +74,7 @@ class FeedState:
         return self._store is not None
 
     def take(self, news: News, now: float) -> None:
-        """Apply one message."""
+        """Apply one message to the state."""
         model, restarts = self.model, self.model.restarts
         failures, workers = model.failures, model.workers
         model.take(news, now)
@@ -92,7 +92,9 @@ class FeedState:
         self.number += 1
 
     def refuse(self, refusal: str) -> None:
-        """Set why the scheduler refuses this server; empty if it accepts it. A refusal deletes all earlier data."""
+        """Set the reason for which the scheduler refuses this server; empty if it accepts this server. A refusal
+        deletes all earlier data.
+        """
         if refusal and not self.refusal:
             self.model, self.bins = self._new_model(), Bins()
             self.old_failures, self.departed = {}, {}
@@ -135,7 +137,7 @@ class Feed:
 
     Args:
         subscriber: the connection to the scheduler.
-        store: where to store history, too.
+        store: the file that keeps the history, if there is one.
     """
 
     def __init__(self, subscriber: Subscriber, store: HistoryStore | None = None) -> None:
@@ -149,7 +151,7 @@ class Feed:
         self._listeners[who] = changed
 
     def set_topics(self, who: object, topics: frozenset[str]) -> None:
-        """Subscribe to further topics for a listener, in place of its previous ones."""
+        """Subscribe to further topics for a listener, in place of its previous topics."""
         self._wanted[who] = topics
         self._subscriber.set_topics(self.topics)
 
@@ -165,7 +167,7 @@ class Feed:
         return ALWAYS.union(*self._wanted.values())
 
     async def run(self) -> None:
-        """Receive until cancelled."""
+        """Receive the stream until this task is cancelled."""
         self._subscriber.set_topics(self.topics)
         while True:
             before = time.monotonic()

@@ -1,11 +1,11 @@
 """RequestFilter: accepts requests of browsers and programs that know the token, and refuses all others.
 
-The token is in a file that only its user can read. It is part of the first URL. The page keeps it in the storage of
-its origin, and sends it as the first message of each connection. Programs send it as a bearer token.
+The token is in a file that only its user can read, and in the first URL. The page keeps the token in the storage of its
+origin, and sends it as the first message of each connection. Programs send the token as a bearer token.
 
 The cookie of the page is not the token, because browsers send cookies to all ports of a host, where other users may
-listen. It only gives access to the files of the page, which contain no data. Host and Origin are checked, so that other
-pages in the browser cannot send requests.
+listen. The cookie only gives access to the files of the page, which contain no data. Host and Origin are checked, so
+that other pages in the browser cannot send requests.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def token_file(port: int) -> Path:
-    """Return the token file of the server with this port, so that browsers keep access after a restart.
+    """Return the path of the token file for a server with this port. The path stays the same, so that browsers keep
+    access after a restart.
 
     Raises:
         ConfigError: if this user has no home folder.
@@ -78,9 +79,9 @@ class RequestFilter:
     """Checks the token, and the host names under which browsers may request the page.
 
     Args:
-        token: required for access.
-        host: where the server listens.
-        names: further host names, for instance of a proxy in front.
+        token: the token that gives access.
+        host: the host name or address at which the server listens.
+        names: further host names, for instance of a proxy in front of the server.
     """
 
     def __init__(self, token: str, host: str, names: Collection[str] = ()) -> None:
@@ -92,14 +93,15 @@ class RequestFilter:
         self._names = {name.casefold() for name in ours} | self._proxies
 
     def is_for_us(self, host: str, origin: str | None) -> bool:
-        """Return whether a request names this server as its host and, if a page sent it, the page is of this server.
+        """Return whether a request names this server as its host. If a page sent the request, the page must be of this
+        server.
 
         This prevents DNS rebinding: a foreign page may have a host name that resolves to this server, but not its IP
-        address as its host.
+        address as host.
 
         Args:
             host: the `Host` header of the request.
-            origin: the `Origin` header of the request, if it has one.
+            origin: the `Origin` header of the request, if it has this header.
         """
         name = _name(f"//{host}")
         if not name or not (name in self._names or _is_number(name)):
@@ -110,15 +112,15 @@ class RequestFilter:
         return origin.partition("://")[2].casefold() == host.casefold() or _name(origin) in self._proxies
 
     def knows(self, token: str | None) -> bool:
-        """Return whether this is the token."""
+        """Return whether `token` is the token of this server."""
         return token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def has_cookie(self, value: str | None) -> bool:
-        """Return whether this is the value of the cookie."""
+        """Return whether `value` is the value of the cookie of this server."""
         return value is not None and hmac.compare_digest(value.encode("utf-8", "replace"), self.cookie.encode())
 
     def has_bearer(self, authorization: str | None) -> bool:
-        """Return whether this header has the token: `Bearer TOKEN`."""
+        """Return whether an `Authorization` header contains the token: `Bearer TOKEN`."""
         kind, _, token = (authorization or "").partition(" ")
         return kind.casefold() == "bearer" and self.knows(token.strip())
 

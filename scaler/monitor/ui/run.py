@@ -25,7 +25,7 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""A connection without a complete first request is closed after this time, or at the latest after twice this time.
+"""The time after which a connection without a complete first request is closed. It may take up to twice this time.
 Between requests, the limit is that of aiohttp: 75 s.
 """
 ACCEPTING_TURNS = 3
@@ -35,7 +35,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts
 
 @dataclass(frozen=True)
 class PageSite:
-    """The address of the page."""
+    """The bound port, the token and the URL of the page."""
 
     listener: socket.socket
     token: str
@@ -45,10 +45,10 @@ class PageSite:
 
 
 def open_site(config: UiConfig) -> PageSite:
-    """Bind the port, and read or create the token.
+    """Bind the port of the page, and read or create the token.
 
     Raises:
-        ConfigError: if that fails.
+        ConfigError: if the port cannot be bound, or the token cannot be used.
     """
     listener = _listen(config.host, config.port)
     port = listener.getsockname()[1]
@@ -78,7 +78,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only programs of this machine can connect."""
+    """Return whether only programs of this machine can connect to an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -89,9 +89,9 @@ def run_ui(config: UiConfig, ready: Callable[[PageSite], None], lifeline: int | 
     """Serve until SIGINT or SIGTERM, or until the lifeline ends. Return the exit code.
 
     Args:
-        config: the settings.
+        config: the settings of the page.
         ready: called as soon as browsers can connect.
-        lifeline: a descriptor that ends when the parent process ends.
+        lifeline: a descriptor that ends when the parent process ends; None: there is no parent to watch.
 
     Raises:
         ConfigError: if the page cannot be served with these settings.
@@ -163,7 +163,8 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
     """Close connections that have sent no complete request, because each connection takes an open file.
 
-    `answered` holds the connections that have been answered; closed ones are removed from it.
+    Args:
+        answered: the connections that have been answered. Closed connections are removed from this set.
     """
     before: set[Any] = set()
     while runner.server is not None:

@@ -20,9 +20,11 @@ STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})
 """Paths that need no token."""
 OF_PAGE = ("/", "/socket", "/static/")
-"""Paths for which the cookie suffices. They give no data: `/socket` sends nothing before it has received the token."""
+"""Paths for which the cookie suffices. They give access to no data: `/socket` sends nothing before the token has
+arrived.
+"""
 TOKEN_SECONDS = 10.0
-"""The most time until a connection sends the token."""
+"""The longest wait for the token on a new connection."""
 YEAR_SECONDS = 31_536_000
 
 
@@ -44,9 +46,9 @@ def make_app(
 
     Args:
         feed: the state to show.
-        gate: decides about requests.
-        has_page: whether to serve the page, or only its metrics.
-        has_failed: called when the feed ends with an error, which the end of the application raises.
+        gate: the filter that accepts or refuses requests.
+        has_page: whether to serve the page; if not, only the metrics are served.
+        has_failed: called when the feed ends with an error, which the application raises at its end.
     """
     app = web.Application(middlewares=[_guard], client_max_size=1024)
     app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()
@@ -62,7 +64,7 @@ def make_app(
 
 
 def cookie_name(request: web.Request) -> str:
-    """Return the name of the cookie, with the port, because browsers send cookies to all ports of a host."""
+    """Return the name of the cookie. It contains the port, because browsers send cookies to all ports of a host."""
     return f"scaler_ui_{request.url.port or 0}"
 
 

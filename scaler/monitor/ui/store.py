@@ -1,6 +1,6 @@
 """HistoryStore: stores history, events and failures in a SQLite file, so that they survive a restart.
 
-It is bounded in age and size, contains only data of the monitor stream, and is not readable by other users.
+The file is bounded in age and size, contains only data of the monitor stream, and is not readable by other users.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CREATE TABLE IF NOT EXISTS failures (failure BLOB PRIMARY KEY, last_us INTEGER, 
 
 
 class HistoryStore:
-    """A store in one file.
+    """Stores history, events and failures in one file.
 
     Args:
-        file: created if it does not exist.
+        file: the path of the file, which is created if it does not exist.
 
     Raises:
-        ConfigError: if the file cannot be used, or is not a store.
+        ConfigError: if the file cannot be used, or is not such a store.
     """
 
     def __init__(self, file: Path) -> None:
@@ -110,7 +110,7 @@ class HistoryStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Ignore database errors in a transaction: a full disk costs only history."""
+        """Ignore errors of the database in a transaction, because a full disk should cost only history."""
         try:
             with self._database:
                 yield

@@ -62,7 +62,9 @@ value is the process id, the exit code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
-"""the first byte of a last message, sent instead of a report; the rest is the reason as text, and the fork server ends"""
+"""the first byte of a message that is sent instead of a report before the fork server ends; the rest is the reason as
+text
+"""
 
 AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""

@@ -1,7 +1,7 @@
 """Views: what each page shows, made from the state as plain values for JSON.
 
-Each module has the function of one page. The server calls it for each browser, with the request of the page. Views have
-no state.
+Each module has the function of one page. The server calls this function for each browser, with the request of the page.
+Views have no state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAGES: dict[str, tuple[View, str]] = {
     "worker": (worker, "processors"),
     "function": (function, ""),
 }
-"""The view of each page, and the further topic that it needs; `/` is followed by an id."""
+"""By page: its view, and the further topic that it needs. A topic that ends in `/` is completed by an id."""
 
 
 def topics(request: PageRequest) -> frozenset[str]:
@@ -48,7 +48,10 @@ def topics(request: PageRequest) -> frozenset[str]:
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
-    """Return all data that a page needs now, and update `sent`, which holds what the page has already received.
+    """Return all data that a page needs now.
+
+    Args:
+        sent: describes what the page has already received; it is updated.
 
     Raises:
         PageRequestError: if there is no such page, or its arguments are invalid.

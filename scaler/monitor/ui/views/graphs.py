@@ -1,4 +1,6 @@
-"""Graphs: each graph with its progress; and one of them drawn, by node, or by function and depth if it is large."""
+"""Graphs: a list of graphs with their progress, and a drawing of one graph. A large graph is drawn by function and
+depth.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from scaler.monitor.ui.views.parts import outcome, page_of, plain
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
 NODES_MOST = 2000
-"""The most nodes that are drawn singly."""
+"""The most nodes of a graph that are drawn singly."""
 
 
 def graphs(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: the list, or one graph if the page requests it."""
+    """Return the data of the page: the list of graphs, or one graph if the page requests an id."""
     model = state.model
     if request.short_id:
         return _one(state, request, sent)
@@ -44,7 +46,7 @@ def _one(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, A
 
 
 def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
-    """Return the length of the longest path to each node from nodes without dependencies."""
+    """Return the depth of each node: the length of the longest path to it from nodes without dependencies."""
     after: dict[int, list[int]] = {position: [] for position in nodes}
     open_inputs: dict[int, int] = {}
     for position, node in nodes.items():
@@ -64,7 +66,7 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
 
 
 def _inputs(node: StateNode) -> tuple[int, ...]:
-    """Return the positions of a node's dependencies. An incomplete number at the end of the row is ignored."""
+    """Return the positions of a node's dependencies. An incomplete number at the end of the field is ignored."""
     row = node.dependencies
     return positions(row[: len(row) // 4 * 4])
 

@@ -13,7 +13,7 @@ from scaler.wire.messages.monitor import StateJob
 
 
 def jobs(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: open jobs, then ended ones by time of change; or one job, if the page requests it."""
+    """Return the data of the page: open jobs, then ended jobs by time of change; or one job that the page requests."""
     model = state.model
     if request.short_id:
         job = model.jobs.get(request.short_id)

@@ -17,7 +17,7 @@ EVENTS_MOST = 8
 
 
 def live(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
-    """Return the page."""
+    """Return the data of the page."""
     model = state.model
     window = request.number_of("window", 300, 60, 1800)
     functions = sorted(model.functions.values(), key=lambda each: (-each.waiting - each.running, -each.success))

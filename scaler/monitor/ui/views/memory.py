@@ -1,4 +1,4 @@
-"""Memory: of scheduler, agents and worker processes over time, values on each host, and the largest stored objects."""
+"""Memory: memory of scheduler, agents and worker processes over time, values on each host, and the largest objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOSTS_MOST = 100
 
 
 def memory(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page."""
+    """Return the data of the page."""
     model = state.model
     window = request.number_of("window", 300, 60, 604800)
     hosts: dict[str, dict[str, Any]] = {}

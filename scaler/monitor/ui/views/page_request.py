@@ -1,4 +1,4 @@
-"""PageRequest: the request of a page: its name and a few arguments, all checked here."""
+"""PageRequest: what a page requests: a name and a few arguments, all checked here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ROWS_MOST = 100
 
 
 class PageRequestError(ValueError):
-    """A page requested something that does not exist."""
+    """A page requested something that does not exist, or with invalid arguments."""
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The request of one page."""
+    """A request of a page in the browser, as the page sent it."""
 
     number: int
     page: str
@@ -26,7 +26,7 @@ class PageRequest:
         """Return the request in a message of a page.
 
         Raises:
-            PageRequestError: if it is invalid.
+            PageRequestError: if the request is invalid.
         """
         number, page, arguments = message.get("wish"), message.get("page"), message.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
@@ -34,14 +34,14 @@ class PageRequest:
         return cls(number, page, arguments)
 
     def text(self, name: str) -> str:
-        """Return an argument that is a short text."""
+        """Return an argument that is a short text; empty if the argument is missing."""
         value = self.arguments.get(name, "")
         if not isinstance(value, str) or len(value) > TEXT_CHARACTERS:
             raise PageRequestError(f"{name} must be a short text")
         return value
 
     def number_of(self, name: str, default: int, least: int, most: int) -> int:
-        """Return an argument that is a whole number."""
+        """Return an argument that is a whole number, limited to `least` and `most`; `default` if it is missing."""
         value = self.arguments.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise PageRequestError(f"{name} must be a whole number")
@@ -53,12 +53,12 @@ class PageRequest:
 
     @property
     def offset(self) -> int:
-        """The first requested row."""
+        """The position of the first requested row."""
         return self.number_of("offset", 0, 0, 10_000_000)
 
     @property
     def limit(self) -> int:
-        """The number of requested rows."""
+        """The most rows that are requested."""
         return self.number_of("limit", 50, 1, ROWS_MOST)
 
     @property
@@ -72,7 +72,7 @@ class PageRequest:
 
 @dataclass
 class SentState:
-    """The data that a page has already received, so that only new data is sent."""
+    """Describes the data that a page has already received, so that only new data is sent."""
 
     series_end: int = 0
     shape: object = None

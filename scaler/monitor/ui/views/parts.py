@@ -26,19 +26,19 @@ _ID_BYTES_MOST = 16
 
 @cache
 def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
-    """Return the fields of an item: each with its name on the page, and the divisor of its values; 0: none."""
+    """Return the fields of an item, each with its name on the page and the divisor of its values; 0: no division."""
     parts = [(field.name, *field.name.rpartition("_")[::2]) for field in dataclasses.fields(item)]
     return tuple((name, stem if unit in _UNITS else name, _UNITS.get(unit, 0)) for name, stem, unit in parts)
 
 
 def plain(item: Any, **more: Any) -> dict[str, Any]:
-    """Return an item of the stream for the page.
+    """Return an item of the stream as a row for the page.
 
     Names lose their units, times become seconds or None, CPU time becomes cores, and ids become text. The first id is
     called `id`. Packed fields are left out.
 
     Args:
-        more: further or replaced values of the row.
+        more: values that are added to the row, or replace values of the row.
     """
     row: dict[str, Any] = {}
     for field, name, divisor in _fields(item.__class__):
@@ -56,7 +56,9 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return series over the last seconds, or up to the requested end: all values first, then only new ones."""
+    """Return series over the last seconds, or up to the requested end. A page first gets all values, then only new
+    values.
+    """
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)

@@ -12,11 +12,11 @@ from scaler.monitor.ui.views.page_request import PageRequest, SentState
 BAND_POINTS = 180
 BAND_SECONDS_LEAST = 1800
 BACK_SECONDS = 60
-"""How long after a restart the page shows how many workers are back."""
+"""The time after a restart during which the page shows how many workers are back."""
 
 
 def strip(state: FeedState, now: float) -> dict[str, Any]:
-    """Return the strip."""
+    """Return the data of the strip."""
     model = state.model
     found = verdict(model, now)
     silent = model.silent_seconds(now)
@@ -54,7 +54,7 @@ def _failed_in_a_minute(state: FeedState) -> float:
 
 
 def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
-    """Return the last restart of the scheduler, if it is recent."""
+    """Return the last restart of the scheduler; None if it is not recent."""
     model = state.model
     if not model.restarts or model.received_at is None:
         return None
@@ -65,9 +65,9 @@ def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
 
 
 def band(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, Any] | None:
-    """Return the history for the band, or None if the page already has it.
+    """Return the history for the band; None if the page already has it.
 
-    The band shows the last half hour if nothing older is known.
+    The band shows the last half hour if no older history is known.
     """
     seconds = request.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
     end = state.history.end if state.model.received_at is not None else int(time.time())

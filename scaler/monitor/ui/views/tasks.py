@@ -17,7 +17,7 @@ FUNCTION_TASKS_MOST = 50
 
 
 def tasks(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page, the newest tasks first."""
+    """Return the data of the page, the newest tasks first."""
     model = state.model
     wanted, kind = request.text("filter"), request.text("state")
     start, end = request.number_of("start", 0, 0, 2**40), request.number_of("end", 0, 0, 2**40)
@@ -40,7 +40,7 @@ def tasks(state: FeedState, request: PageRequest, _sent: SentState, _now: float)
 
 
 def task(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page of one task."""
+    """Return the data of the page about one task."""
     model = state.model
     one = model.tasks.get(request.short_id)
     has_failed = one is not None and outcome(one.state) == FAILED
@@ -55,7 +55,7 @@ def task(state: FeedState, request: PageRequest, _sent: SentState, _now: float) 
 
 
 def function(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page of one function: by short id, or by name."""
+    """Return the data of the page about one function, found by short id or by name."""
     model = state.model
     wanted = request.text("id")
     found = [each for each in model.functions.values() if wanted in (each.function.hex(), each.name)]
@@ -73,7 +73,7 @@ def function(state: FeedState, request: PageRequest, _sent: SentState, _now: flo
 
 
 def failures(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page."""
+    """Return the data of the page about failures."""
     model = state.model
     wanted = request.text("filter")
     everything = {**state.old_failures, **model.failures}

@@ -1,4 +1,4 @@
-"""Timeline: the task stream: what each worker did in each bin of time, and the single tasks that are wide enough."""
+"""Timeline: the task stream: what each worker did in each bin of time, and single tasks that are wide enough."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from scaler.monitor.units import natural
 LANES_MOST = 60
 TASKS_MOST = 400
 WIDE_BINS = 2
-"""The duration in bins from which tasks are drawn singly."""
+"""The duration, in bins, from which a task is drawn singly."""
 
 
 def stream(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: first all bins of the visible workers, then new and changed ones."""
+    """Return the data of the page: first all bins of the visible workers, then only new and changed bins."""
     model = state.model
     window = request.number_of("window", 300, 300, 1800)
     step = max(1, window // POINTS)
@@ -65,18 +65,18 @@ def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last:
 
 
 def end_of(state: FeedState) -> int:
-    """Return the end of the known time. Bins end with the last run; the history continues without runs."""
+    """Return the end of the known time. Bins end with the last run, but the history continues without runs."""
     return max(state.bins.end, state.history.end if state.model.received_at is not None else 0)
 
 
 def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int) -> int:
-    """Return the start of the first bin that may have changed for a page that has bins up to `end`."""
+    """Return the start of the first bin that may have changed since the page received the bins up to `end`."""
     before = end - step  # further messages of the last bin may have arrived since
     return max(state.bins.changed_since(key, before - 1) // step * step, end - step * POINTS)
 
 
 def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
-    """Return the tasks that have been running for long."""
+    """Return the running tasks of these workers that are long enough to be drawn singly."""
     now = state.model.received_us / 1e6
     return [
         ["", state.model.function_name(each.function), "running", each.name, now - each.running_ms / 1000, 0]
@@ -86,7 +86,7 @@ def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[l
 
 
 def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> list[list[Any]]:
-    """Return the sampled tasks of these workers that are wide enough to be seen."""
+    """Return the sampled tasks of these workers that are long enough to be drawn singly."""
     least_us = WIDE_BINS * step * 1_000_000
     found: list[list[Any]] = []
     for task in reversed(state.model.tasks.values()):

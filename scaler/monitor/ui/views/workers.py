@@ -16,12 +16,12 @@ from scaler.monitor.units import natural
 TASKS_MOST = 50
 
 _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", "agent_cpu", "rss_free", "marks")
-"""The columns in the order of the page. The memory of the agent is shown in the column of its CPU time."""
+"""The columns in the order of the page. The column of the agent's CPU time also shows the memory of the agent."""
 _SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 
 def worker_table(state: FeedState, request: PageRequest, now: float) -> dict[str, Any]:
-    """Return the visible rows."""
+    """Return the visible rows of the table of workers."""
     model = state.model
     wanted = request.text("filter")
     order = request.text("sort") or "flag"
@@ -51,7 +51,7 @@ def worker_table(state: FeedState, request: PageRequest, now: float) -> dict[str
 
 
 def worker(state: FeedState, request: PageRequest, _sent: SentState, now: float) -> dict[str, Any]:
-    """Return the page of one worker: by its key, or by its name."""
+    """Return the data of the page about one worker, found by key or by name."""
     model = state.model
     wanted = request.text("id")
     known = [*((each, None) for each in model.workers), *((each, now - at) for each, at in state.departed.values())]
@@ -83,7 +83,7 @@ def worker(state: FeedState, request: PageRequest, _sent: SentState, now: float)
 
 
 def processors(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page."""
+    """Return the data of the page about the processes of workers."""
     model = state.model
     names = {worker.key: (worker.name, worker.host) for worker in model.workers}
     wanted = request.text("filter")

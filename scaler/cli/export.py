@@ -214,7 +214,7 @@ class ExportFile:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[TextIO]:
-        """Open a file that gets its name when it is complete, and is removed otherwise."""
+        """Open the destination. A file gets its name when it is complete; an incomplete file is removed."""
         if self.path is None:
             with contextlib.suppress(AttributeError):  # a program may have replaced the standard output
                 sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")  # type: ignore[union-attr]

@@ -100,7 +100,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def new_parser(name: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
-    """Return a parser that shows its texts unchanged, and has the option `--version`."""
+    """Return a parser with the option `--version`, which shows description and epilog unchanged."""
     shown = argparse.RawDescriptionHelpFormatter
     parser = _Parser(name, description=description, epilog=epilog, formatter_class=shown, **more)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -197,7 +197,9 @@ def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
 
 
 def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str, Any]) -> None:
-    """Add an option that turns a setting on, and one that turns it off."""
+    """Add two options for a setting that is true or false: an option turns the setting on, and its opposite turns it
+    off.
+    """
     if row.default:
         parser.add_argument(*row.flags, nargs="?", const=True, **options | {"metavar": "BOOL"})
     else:

@@ -316,7 +316,7 @@ class ChildProcess:
             self._running.terminate()
 
     def kill(self) -> None:
-        """Kill the process (SIGKILL), so that it cannot end its sessions in order. It is not restarted."""
+        """Kill the process (SIGKILL), so that it cannot end its sessions in order. The keeper does not restart it."""
         if self._running is not None:
             self._running.kill()
 

@@ -37,13 +37,13 @@ _clusters: Counter[str] = Counter()
 
 
 def keep(running: RunningProcess, config: ClusterConfig) -> None:
-    """Restart the agent whenever it dies, until it is ended in order."""
+    """Restart the agent whenever it dies, until its process is ended in order."""
     _clusters[config.address] += 1
     _start(running, config, "agent")
 
 
 def keep_scheduler(running: RunningProcess, config: SchedulerConfig) -> None:
-    """Restart the scheduler at its address whenever it dies, until it is ended in order."""
+    """Restart the scheduler at the same address whenever it dies, until its process is ended in order."""
     _start(running, config, "scheduler")
 
 

@@ -43,7 +43,7 @@ class TableField:
 
     name: str
     key: str
-    """the key to press to sort by this column"""
+    """the key on the keyboard that sorts rows by this column"""
     title: str
     """the title in the terminal"""
     heading: str
@@ -53,7 +53,7 @@ class TableField:
     value: Callable[[WorkerView], Any]
     """returns the value of a worker; None if the value is unknown"""
     of_agent: bool = False
-    """whether the value belongs to the agent, so that a host counts it once for each agent"""
+    """whether the value belongs to the agent of the worker, so that a host counts the value once for each agent"""
     combine: Callable[[Iterable[Any]], Any] = sum
 
     def of(self, row: ViewRow) -> Any:
@@ -161,7 +161,7 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 def matches(wanted: str, texts: Iterable[str]) -> bool:
     """Return whether one of the texts contains `wanted`, ignoring case.
 
-    If `wanted` starts with `!`, return whether no text contains the rest of it.
+    If `wanted` starts with `!`, return whether no text contains the rest of `wanted`.
     """
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

@@ -73,7 +73,7 @@ class Subscriber:
         self.is_connected = self._was_connected = False
         self._lookup = Lookup(self._given)
         self._refusal = ""
-        """the reason for which this process refused the last attempt to connect; empty if it did not"""
+        """the reason for which this process refused the last attempt to connect; empty if it was not refused here"""
         self.refused = 0
         """The number of messages that could not be read."""
         try:

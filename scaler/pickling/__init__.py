@@ -1,5 +1,4 @@
-"""Turns values of users into bytes and back: functions, classes, modules. Names the part of a value that cannot be
-serialised.
+"""Values of users to bytes and back: functions, classes, modules; and the part of a value that cannot be serialised.
 
 Used by clients and processors. The scheduler and the agents see only frames of bytes.
 """

@@ -31,7 +31,7 @@ _READERS = frozenset({"_frozen_importlib", "cloudpickle", "copyreg", "importlib"
 """The packages whose code reads values."""
 
 _STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
-"""Values of these types can always be serialised; values of derived classes may contain anything."""
+"""The types whose values can always be serialised. Values of derived classes may contain anything."""
 
 PARTS_MOST = 100_000
 """The most parts of one value that are checked."""
@@ -70,8 +70,8 @@ def why_unreadable(error: BaseException) -> str:
 
 
 def _called(frame: FrameType, module: str) -> str:
-    """Return the full name of the function that a frame executes, with a hint if it is the constructor of an
-    exception.
+    """Return the full name of the function that a frame executes. If it is the constructor of an exception, add a
+    hint.
     """
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None

@@ -66,7 +66,7 @@ def parts_of(function: Any) -> Iterator[FunctionPart]:
 
 
 def generator_in(modules: Iterable[str]) -> str:
-    """Return the name of a random generator that is a global of one of these loaded modules; empty if there is none."""
+    """Return the name of a random generator that is a global of these loaded modules; empty if no module has one."""
     kinds = _kinds()
     found = (
         f"{module}.{name}"
@@ -78,7 +78,9 @@ def generator_in(modules: Iterable[str]) -> str:
 
 
 def is_generator(value: Any) -> bool:
-    """Return whether a value is a random generator, or a method of one. The global generators do not count."""
+    """Return whether a value is a random generator, or a method of a random generator. The global generators do not
+    count.
+    """
     if type(value) in (BuiltinMethodType, MethodType):
         value = value.__self__
     if not issubclass(type(value), _kinds()) or issubclass(type(value), random.SystemRandom):
@@ -140,7 +142,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[FunctionPart]:
 
 
 def _parts_of_module(value: Any, names: set[str], depth: int = 3) -> Iterator[FunctionPart]:
-    """Iterate over the globals of a module of the user, and of its submodules, that a function uses by these names."""
+    """Iterate over the globals of a user's module, and of its submodules, whose names are among `names`."""
     if type(value) is not ModuleType or _is_of_a_library(value) or not depth:
         return
     for name in names & vars(value).keys():

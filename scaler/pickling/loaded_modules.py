@@ -38,7 +38,7 @@ Version: TypeAlias = tuple[Stamp, Contents | None]
 
 
 class ModuleVersions:
-    """The versions of some modules that this process has loaded."""
+    """The versions of some modules that this process has loaded, to find the modules that were edited or reloaded."""
 
     def __init__(self) -> None:
         self._known: dict[str, Version] = {}

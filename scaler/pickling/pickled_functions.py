@@ -40,7 +40,7 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
 
 
 def was_read(function: Callable[..., Any], frames: Sequence[bytes]) -> None:
-    """Record that `function` was read from these frames by the default serializer, and has not changed since."""
+    """Record that the default serializer has read `function` from `frames`, and that it has not changed since."""
     state = what_pickle_depends_on(function)
     if state:
         _read[function] = state, frames

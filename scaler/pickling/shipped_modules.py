@@ -30,7 +30,7 @@ SOURCE_BYTES_MOST = 16 << 20
 
 
 class Source(NamedTuple):
-    """The source of one module."""
+    """The source text of one module, its path, and whether it is a package."""
 
     text: bytes
     path: str

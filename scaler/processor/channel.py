@@ -34,8 +34,8 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Flags of `recvmsg`: a received descriptor is not inherited by child programs; descriptors were dropped. On systems
-other than Linux, `subprocess` closes the descriptors.
+"""Flags of `recvmsg`: child programs do not inherit received descriptors; and descriptors were dropped. On systems
+other than Linux, `subprocess` closes received descriptors in child programs.
 """
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 

@@ -474,7 +474,7 @@ class Processor:
     def _cancelled_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the result of an interrupted task, whatever its function returned or raised afterwards.
 
-        If the task has left processes running, send the result and exit: such processes must not outlive the task, and
+        If the task has left processes running, send the result and exit. Such processes must not outlive the task, and
         end with this process.
         """
         if self._is_forked:  # while the result was written

@@ -217,7 +217,9 @@ class Uplink:
             self._has_results.set()
 
     def put_row_separately(self, result: RunResult) -> None:
-        """Send the result of a row whose value is large, after the results of the rows before it."""
+        """Send the result of a row separately, because its value is large. The results of the rows before it are sent
+        first.
+        """
         rows = self._rows
         with self._lock:
             self._send([*self._take_unsent(), result])

@@ -177,7 +177,7 @@ class SchedulerEdge:
             logger.info("closed %d connections that sent no hello", count)
 
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
-        """Pass the batches of a message to the session of its peer. Return the number of items."""
+        """Pass the batches of a message from a peer to the session of the peer. Return the number of items."""
         count, pipe = 0, peer.pipe
         try:
             batches = pipe.receive(header, frames)

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.25
 """How often the scheduler checks whether the list has changed; a check takes some microseconds."""
 TROUBLE_SECONDS = 60.0
-"""How often it is logged that the list cannot be read."""
+"""The pause between two log lines about a list that cannot be read."""
 REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
 """The most refusals per second that are logged; further refusals are only counted."""
 
@@ -125,7 +125,9 @@ class KeyRegistry:
 
     def look(self) -> frozenset[str]:
         """Read the list again if it has changed. Return the keys that are no longer valid, or have another role or
-        owner. Their sessions must end.
+        owner.
+
+        The sessions with these keys must end.
         """
         self._read_again(is_look=True)
         today = _today()

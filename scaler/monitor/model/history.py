@@ -84,7 +84,7 @@ class History:
 
     @property
     def end(self) -> int:
-        """The time after the newest second."""
+        """The time after the newest second, in seconds since 1970."""
         return self.rings[0].end + 1
 
     def add(self, at: float, sample: Sequence[float]) -> None:

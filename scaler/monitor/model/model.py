@@ -1,4 +1,4 @@
-"""Model: what a viewer knows of a cluster, from the items of the monitor stream. All viewers are built on it.
+"""Model: what a viewer knows of a cluster, from the items of the monitor stream. The terminal and the page show it.
 
 The model keeps the latest state of each thing, rates, and the history of the cluster. It detects restarts, gaps and
 silence. Sans I/O: callers pass the time, in monotonic seconds. All collections are bounded.
@@ -43,7 +43,9 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import SUCCESS
 
 SILENT_SECONDS = 3.0
-"""The silence after which viewers show that there is no news. The scheduler sends its state each second."""
+"""The silence of the scheduler after which viewers show that there is no news. Normally the scheduler sends its state
+each second.
+"""
 TASKS_MOST = 10_000
 """The most single tasks that are kept. Tasks that succeeded are dropped first."""
 RESTARTS_MOST = 100
@@ -296,7 +298,7 @@ class Model:
         _cut(self.moves, MOVES_MOST)
 
     def _on_lines(self, batch: Batch[StateLine]) -> None:
-        """Add new lines. Lines are resent when another viewer shows the task."""
+        """Add new output lines. The scheduler resends lines when another viewer shows the task."""
         for line in batch:
             lines = self.output.setdefault(line.task, deque(maxlen=LINES_MOST))
             if not lines or line.number > lines[-1].number:

@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
 
     word: str
     sentence: str
-    """what to do, for people; if tasks wait, the explanation of one of the waiting tasks"""
+    """what limits the cluster and what to do, for people; if tasks wait, the explanation of a group of them"""
     warning: str = ""
     """a warning about tasks that can never run, while other tasks can: `40 need tpu=1: no worker has it`"""
 

@@ -140,7 +140,7 @@ def percentile_us(durations: bytes, part: float) -> float | None:
 
 
 class Stuck:
-    """The workers that look stuck, and why."""
+    """Finds the workers that look stuck, and why."""
 
     def __init__(self) -> None:
         self._quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}

@@ -69,7 +69,7 @@ def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
 
 
 def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInput) -> Grid:
-    """Return the frame for a screen of this size."""
+    """Return the frame for a screen of `width` by `height` cells."""
     canvas = Grid(width, height)
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         canvas.put(0, 0, f"Too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}")

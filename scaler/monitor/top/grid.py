@@ -65,7 +65,7 @@ class Grid:
             row[index] = (row[index][0], style)
 
     def paste(self, x: int, y: int, part: Grid) -> None:
-        """Copy another grid into this one."""
+        """Copy the grid `part` into this grid."""
         for number, row in enumerate(part._rows):
             if y + number < self.height:
                 self._rows[y + number][x : x + part.width] = row[: self.width - x]

@@ -93,7 +93,7 @@ class TopProgram:
         """
 
     def run(self) -> None:
-        """Run until the user or a signal ends it."""
+        """Show frames until the user or a signal ends the program."""
         try:
             with self._signals.caught():
                 while True:

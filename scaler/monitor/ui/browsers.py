@@ -47,7 +47,7 @@ class Browser:
         self._hidden = False
 
     async def run(self) -> None:
-        """Serve the page until it closes its connection."""
+        """Serve the page until the page closes its connection."""
         self._feed.listen(self, self._wake.set)
         sender = asyncio.create_task(self._send_until_error())
         try:

@@ -137,7 +137,7 @@ class Feed:
 
     Args:
         subscriber: the connection to the scheduler.
-        store: the file that keeps the history, if there is one.
+        store: keeps the history on disk; None: the history is kept only in memory.
     """
 
     def __init__(self, subscriber: Subscriber, store: HistoryStore | None = None) -> None:
@@ -147,7 +147,7 @@ class Feed:
         self._listeners: dict[object, Callable[[], None]] = {}
 
     def listen(self, who: object, changed: Callable[[], None]) -> None:
-        """Call `changed` after each change, in the event loop."""
+        """Call `changed` in the event loop after each change of the state."""
         self._listeners[who] = changed
 
     def set_topics(self, who: object, topics: frozenset[str]) -> None:

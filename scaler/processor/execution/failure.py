@@ -201,7 +201,9 @@ def describe_stack(frame: FrameType | None) -> str:
 
 
 def _try(describe: Callable[[BaseException], T], error: BaseException, default: T) -> T:
-    """Return `describe(error)`, or `default` if it raises: any access to an exception may run code of its class."""
+    """Return `describe(error)`, or `default` if the call raises, because any access to an exception may run code of its
+    class.
+    """
     try:
         return describe(error)
     except BaseException:  # noqa: BLE001 - see above

@@ -93,7 +93,9 @@ class OutputSender:
             self._put_report(TaskOutput(number, OutputStream.REPORT, time.time_ns() // 1000, 0, text))
 
     def after_task(self) -> None:
-        """Send the held lines of the task that has ended, with the number of lines dropped before them."""
+        """Send the held lines of the task that has ended, and the number of lines that were dropped before the held
+        lines.
+        """
         with self._lock:
             dropped, self._dropped = self._dropped, 0
             while self.held:

@@ -26,7 +26,7 @@ from scaler.process.user_code.descriptors import KeptDescriptors
 from scaler.processor.execution.streams import TaskTextStream
 
 PAUSE_NS = 25_000_000
-"""The least average time between two full checks, in nanoseconds."""
+"""The average time between two full checks in the long run, in nanoseconds."""
 CHECKS_IN_A_ROW = 100
 """The most full checks that may follow each other without a pause."""
 

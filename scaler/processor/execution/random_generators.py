@@ -54,7 +54,7 @@ class KeptState:
 
 
 class RandomGenerators:
-    """The global random generators of this process."""
+    """Seeds the global random generators of this process, or gives them fresh state."""
 
     def __init__(self) -> None:
         self.seed: CallSeed = NO_SEED

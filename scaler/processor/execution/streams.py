@@ -95,7 +95,7 @@ class _LineLogger(io.BufferedIOBase):
 
     @property
     def raw(self) -> _LineLogger:
-        """The unbuffered stream, which is this stream."""
+        """The unbuffered stream below this stream, which is this stream itself."""
         return self
 
     def fileno(self) -> int:
@@ -130,7 +130,7 @@ class _LineLogger(io.BufferedIOBase):
         return len(text)
 
     def end_line(self) -> None:
-        """Log the unfinished line, if there is one."""
+        """Log the unfinished line. Do nothing if all lines are finished."""
         with self._lock:
             rest = b"".join(self._parts)
             self._parts, self.unfinished_bytes = [], 0
@@ -172,7 +172,7 @@ class TaskTextStream(io.TextIOWrapper):
 
 
 class TaskStreams:
-    """The streams that replace `sys.stdout` and `sys.stderr`."""
+    """Replaces `sys.stdout` and `sys.stderr` by streams that log what tasks write."""
 
     def __init__(self) -> None:
         self._log = TaskLogHandlers()
@@ -181,7 +181,7 @@ class TaskStreams:
         self.logs_tasks = True
         """whether lines of tasks are logged"""
         self.written: deque[int] = deque(maxlen=1)
-        """not empty if the streams were used since the last task"""
+        """not empty if a task has used the streams since they were last checked"""
         self._lines = [
             _LineLogger(descriptor, partial(self._log_line, descriptor), self.written) for descriptor in LEVELS
         ]

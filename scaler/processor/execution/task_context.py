@@ -43,7 +43,7 @@ def _submitted_name(run: RunTask) -> str:
 
 
 def _discard(_line: str) -> None:
-    """Drop the line: this context cannot send reports."""
+    """Drop a line of a report, because this context cannot send reports."""
 
 
 class ProcessorSpec(NamedTuple):
@@ -201,7 +201,7 @@ class ProcessorTaskContext(TaskContext):
         return any(is_needed() for is_needed in self._needs)
 
     def forget_children(self) -> None:
-        """Forget the tasks that an ended task has submitted, so that they are not cancelled."""
+        """Forget the tasks that an ended task has submitted, so that those tasks are not cancelled."""
         self.children = []
 
     def cancel_children(self) -> None:
@@ -295,7 +295,7 @@ class _Rest(NamedTuple):
 
 
 class _MainWait(AbstractContextManager[None]):
-    """A wait of the main thread."""
+    """A wait of the main thread, which requests permission to resume at the end of the wait."""
 
     def __init__(self, waiting: ProcessorTaskContext, is_over: Callable[[], bool] | None, rest: _Rest | None) -> None:
         self._waiting = waiting

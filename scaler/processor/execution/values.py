@@ -144,7 +144,7 @@ class LoadedValues:
 
 
 def reader_of(serializer: Serializer) -> Callable[..., Any]:
-    """Return the function that makes an argument from its bytes or frames, for a serializer."""
+    """Return the function with which `serializer` makes an argument from its bytes or frames."""
     return _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
 
 

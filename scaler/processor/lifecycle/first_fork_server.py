@@ -110,7 +110,7 @@ def take() -> FirstForkServer | None:
 
 
 def drop() -> None:
-    """End the forked process, unless it was taken."""
+    """End the forked process, unless `take` has returned it."""
     if (forked := take()) is not None:
         forked.connection.close()
         forked.wait()

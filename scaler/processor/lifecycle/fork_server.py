@@ -78,7 +78,7 @@ _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 class _AgentEndsError(Exception):
-    """The agent ends in order."""
+    """The agent has announced that it ends in order."""
 
 
 class ForkServer:
@@ -226,7 +226,7 @@ class ForkServer:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Report each processor that has ended, and kill the processes that its task has started."""
+        """Report each processor that has ended, and kill the processes that the tasks of the processor have started."""
         numbers = {pid: number for number, pid in self._pids.items()}
         with contextlib.suppress(ChildProcessError):
             while (info := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:

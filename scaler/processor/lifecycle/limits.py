@@ -66,7 +66,7 @@ class ProcessLimits:
         return 1 if self._most_bytes else max(1, self._most_tasks - ran)
 
     def are_reached(self, ran: int) -> bool:
-        """Return whether a fresh process should replace this process.
+        """Return whether a limit is reached, so that a fresh process should replace this process.
 
         Args:
             ran: the number of tasks that have run.

@@ -34,7 +34,7 @@ GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
 REASON_CHARACTERS = 1000
 """The length to which the text of a user's exception is cut."""
 _has_failed = mmap.mmap(-1, 1)
-"""whether the initializer has failed in any process that was forked from this one"""
+"""whether the initializer has failed in any process that was forked from the fork server"""
 
 
 class PreparationError(ConfigError):
@@ -42,7 +42,7 @@ class PreparationError(ConfigError):
 
 
 def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _number: None) -> str:
-    """Import modules in the process that forks all others.
+    """Import modules in the process from which processors are forked.
 
     Args:
         announce: called before each import with the number of the module, from 1 on.
@@ -93,7 +93,7 @@ def import_failed(name: str, how: str) -> str:
 
 
 def _raised(error: BaseException) -> str:
-    """Return an exception in one line, with the place in the user's code that raised it."""
+    """Return an exception as one line, with the place in the user's code that raised the exception."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
     where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""

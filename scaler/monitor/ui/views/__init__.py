@@ -40,7 +40,7 @@ PAGES: dict[str, tuple[View, str]] = {
 
 
 def topics(request: PageRequest) -> frozenset[str]:
-    """Return the further topics that a page needs."""
+    """Return the topics that a page needs besides those that are always subscribed to."""
     _, topic = PAGES.get(request.page, (None, ""))
     if topic.endswith("/"):
         topic += request.short_id.hex()

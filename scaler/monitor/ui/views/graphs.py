@@ -1,6 +1,4 @@
-"""Graphs: a list of graphs with their progress, and a drawing of one graph. A large graph is drawn by function and
-depth.
-"""
+"""Graphs: all graphs with their progress, and a drawing of one graph; a large one is drawn by function and depth."""
 
 from __future__ import annotations
 

@@ -79,9 +79,7 @@ OPTIONS_OF = {"start": "results", "timeout": "wait", "format": "export", "force"
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of arguments. The parser only collects the words of the command; `read_arguments` interprets
-    them.
-    """
+    """Return the parser of arguments. It only collects the words of the command; `read_arguments` interprets them."""
     lines = (f"  {' '.join((name, *each.words)):22} {each.text}" for name, each in COMMANDS.items())
     commands = "\n".join(("commands:", *lines, "Without a command, jobs are listed.", ""))
     parser = options.new_parser("scaler_jobs", DESCRIPTION, f"{commands}\n{EXAMPLES}")

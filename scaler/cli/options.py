@@ -60,9 +60,7 @@ class _Parser(argparse.ArgumentParser):
         return self._whole(found, [word for word in unknown if word.startswith("-")] or unknown)
 
     def _check_options(self, args: Sequence[str] | None) -> None:
-        """End the command if a long option is unknown. Otherwise the value of the option would be taken for an
-        address.
-        """
+        """End the command if a long option is unknown. Otherwise its value would be taken for an address."""
         options = {option for option, meant in self.known_options().items() if option == meant}
         for word in sys.argv[1:] if args is None else args:
             if word == "--":
@@ -134,9 +132,7 @@ def address_in(key_file: str | None) -> str:
 
 
 def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser for the value of an option. It calls `read`, and turns a `ConfigError` into a command-line
-    error.
-    """
+    """Return a parser for option values. It calls `read`, and turns a `ConfigError` into a command-line error."""
 
     def value(text: str) -> T:
         try:
@@ -197,9 +193,7 @@ def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
 
 
 def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str, Any]) -> None:
-    """Add two options for a setting that is true or false: an option turns the setting on, and its opposite turns it
-    off.
-    """
+    """Add two options for a setting: the first option turns the setting on, and the second turns it off."""
     if row.default:
         parser.add_argument(*row.flags, nargs="?", const=True, **options | {"metavar": "BOOL"})
     else:

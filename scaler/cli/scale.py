@@ -1,4 +1,4 @@
-"""scaler_scale: start clusters when there is work for them, and drain them when there is none."""
+"""scaler_scale: start clusters when a scheduler has work for more workers, and drain idle clusters."""
 
 from __future__ import annotations
 

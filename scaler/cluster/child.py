@@ -1,9 +1,9 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
 The parent writes the settings on standard input (a line with their length, then their bytes), and leaves standard input
-open. The second argument is the descriptor for reports. This process writes an empty line to it at once, {"ready": ...}
-when it is ready, and {"error": "why"} before it ends for a known reason. A third argument marks the successor of a
-scheduler that has died (`child_process.PRIVATE`).
+open. The second argument is the descriptor to which this process reports lines. It writes an empty line at once,
+{"ready": ...} when it is ready, and {"error": "why"} before it ends for a known reason. A third argument marks the
+successor of a scheduler that has died (`child_process.PRIVATE`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from scaler.transport.private import keep_private_folder_for, remove_private_fol
 
 LIFELINE = 0  # standard input
 ERROR_CHARACTERS = 4000
-"""The length to which errors are cut. An error must fit into the pipe, because the parent may read only after the end
-of this process.
-"""
+"""The length to which errors are cut, because the parent may read the pipe only after the end of this process."""
 
 
 def main() -> None:

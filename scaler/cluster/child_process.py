@@ -29,9 +29,7 @@ START_SECONDS = 30.0
 """The most time in which a child must start. On a loaded machine a start takes some seconds."""
 
 UNUSUAL_SECONDS = 5.0
-"""The most time until a child reports that it runs Python, if the name of its program is not that of a Python
-interpreter.
-"""
+"""The most time until the first line from Python, if the program is not named like a Python interpreter."""
 
 STOP_SECONDS = 5.0
 
@@ -133,9 +131,7 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close the copy of the lifeline in this forked process. With an open copy, the child would outlive its
-        parent.
-        """
+        """Close this forked process's copy of the lifeline. With the copy, the child would outlive its parent."""
         self._hang_up()
 
     def restart(self, settings: str) -> None:
@@ -178,9 +174,7 @@ class RunningProcess:
         raise StartError(_about_program(self.title, how))
 
     def configure(self, settings: str) -> None:
-        """Write settings to the standard input of the process. If it has died, `wait_ready` or the keeper reports its
-        death.
-        """
+        """Write settings to the standard input of the process. `wait_ready` or the keeper reports a dead process."""
         data = settings.encode()
         _write(self.process, b"%d\n%b" % (len(data), data))
 
@@ -250,9 +244,7 @@ def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 class ChildProcess:
-    """One child process. It may be launched before its settings are known, so that the interpreter starts in the
-    meantime.
-    """
+    """One child process. It may be launched before its settings are known, so that it starts in the meantime."""
 
     def __init__(self, title: str) -> None:
         check_unpatched()

@@ -98,9 +98,7 @@ class SchedulerClusterCombo:
         return f"<{type(self).__name__} at {self._scheduler.get_address()}{ended}>"
 
     def _start(self) -> None:
-        """Start the scheduler and the cluster at once: the agent imports its modules while the scheduler finds its
-        port.
-        """
+        """Start scheduler and cluster at once: the agent imports its modules while the scheduler finds its port."""
         self._scheduler.launch()
         try:
             self._cluster.launch()

@@ -34,9 +34,7 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out for sessions that is never reached in practice, because a task that holds the interpreter lock silences
-all threads at once.
-"""
+"""A time-out that is never reached: a task that holds the interpreter lock silences all threads at once."""
 
 
 Started: TypeAlias = Callable[[], None]

@@ -89,9 +89,7 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """Return the lag of a worker in microseconds. If its agent has been silent for longer than `SEEN_SECONDS`, the lag
-    is at least this silence.
-    """
+    """Return the lag of a worker; at least the length of its agent's silence, if the silence exceeds `SEEN_SECONDS`."""
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 

@@ -38,9 +38,7 @@ def find(endpoint: Endpoint) -> Endpoint:
 
 
 def _by_port(endpoint: Endpoint) -> Endpoint | None:
-    """Return the stream of the only scheduler of this machine with the port of `endpoint`; None if there is no such
-    scheduler, or several.
-    """
+    """Return the stream of the only scheduler of this machine with the port of `endpoint`; else None."""
     if endpoint.scheme != TCP or not _is_local(endpoint.host):
         return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
@@ -57,9 +55,7 @@ def _by_port(endpoint: Endpoint) -> Endpoint | None:
 
 
 def _is_local(host: str) -> bool:
-    """Return whether a host name means this machine. This is tested by binding, because only addresses of this machine
-    can be bound.
-    """
+    """Return whether a host is this machine. A socket can be bound only to addresses of this machine."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:

@@ -30,7 +30,7 @@ _WORKER_LABELS = ("agent", "host", "worker")
 
 
 def exposition(model: Model, now: float) -> bytes:
-    """Return all metrics, in the text format of Prometheus.
+    """Return the state of a model as metrics, in the text format of Prometheus.
 
     Args:
         now: the present time in seconds, by the clock of the model's messages.

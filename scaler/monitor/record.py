@@ -63,9 +63,7 @@ def record(
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[list[float]]:
-    """Let SIGINT and SIGTERM set the time at which the recording ends. Outside of the main thread, signals stay
-    unchanged.
-    """
+    """Let SIGINT and SIGTERM set the end time of the recording. Outside of the main thread, do nothing."""
     ended = [float("inf")]
 
     def end(*_signal: object) -> None:

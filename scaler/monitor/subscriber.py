@@ -73,7 +73,7 @@ class Subscriber:
         self.is_connected = self._was_connected = False
         self._lookup = Lookup(self._given)
         self._refusal = ""
-        """the reason for which this process refused the last attempt to connect; empty if it was not refused here"""
+        """the reason for which this process refused the last attempt to connect; empty without a refusal"""
         self.refused = 0
         """The number of messages that could not be read."""
         try:
@@ -117,9 +117,7 @@ class Subscriber:
 
     @property
     def problem(self) -> str:
-        """The reason for which there is no connection, if it is known: a refusal, or a host name that cannot be
-        resolved.
-        """
+        """The reason for which there is no connection, if known: a refusal, or a host name that cannot be resolved."""
         return "" if self.is_connected else self._refusal or self._keyring.refusal or self._lookup.problem
 
     @property
@@ -167,8 +165,8 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket, which is readable when there may be messages. It changes with each
-        reconnection.
+        """Return the descriptor of the socket, readable when there may be messages. A reconnection changes the
+        descriptor.
         """
         return int(self._socket.getsockopt(zmq.FD))
 

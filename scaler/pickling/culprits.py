@@ -20,12 +20,10 @@ from scaler.pickling.pickler import Pickler
 from scaler.texts import described, shown
 
 SEARCH_SECONDS = 0.25
-"""The processor time after which the search ends. It is checked only when a pickler writes, so code of users may exceed
-it.
-"""
+"""The processor time after which the search ends. Code of the searched values may exceed it."""
 
 DEPTH_MOST = 16
-"""The greatest depth of the search: longer paths are of no use to readers."""
+"""The greatest depth of the search, because longer paths are of no use to readers."""
 
 _READERS = frozenset({"_frozen_importlib", "cloudpickle", "copyreg", "importlib", "pickle", "scaler"})
 """The packages whose code reads values."""
@@ -37,9 +35,7 @@ PARTS_MOST = 100_000
 """The most parts of one value that are checked."""
 
 ALONE_MOST = 16
-"""The most parts of a value that are serialised one by one. A longer list of parts is first halved until it is this
-short.
-"""
+"""The most parts of a value that are serialised one by one. A longer list of parts is first halved to this length."""
 
 _Part: TypeAlias = tuple[str, object, object]
 """A part of a value: the form of its name, such as `[{}]`; the key that fills the placeholder; and the part itself."""

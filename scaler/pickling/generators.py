@@ -78,9 +78,7 @@ def generator_in(modules: Iterable[str]) -> str:
 
 
 def is_generator(value: Any) -> bool:
-    """Return whether a value is a random generator, or a method of a random generator. The global generators do not
-    count.
-    """
+    """Return whether a value is a random generator, or a method of a generator. Global generators do not count."""
     if type(value) in (BuiltinMethodType, MethodType):
         value = value.__self__
     if not issubclass(type(value), _kinds()) or issubclass(type(value), random.SystemRandom):
@@ -159,7 +157,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _attributes(value: Any) -> Iterator[FunctionPart]:
-    """Iterate over the attributes of a user's object and of its classes."""
+    """Iterate over the attributes of a user's object, and of the classes of the object."""
     cls = value if isinstance(value, type) else type(value)
     for owner in (value, *(each for each in cls.__mro__ if each is not value)):
         if owner is value or not _is_of_a_library(owner):

@@ -23,9 +23,7 @@ LOOK_SECONDS = 0.2
 """The pause between two checks of the files; longer only if `WAIT_PER_LOOK` requires it."""
 
 WAIT_PER_LOOK = 20
-"""The least pause after a check, as a multiple of the duration of that check. So checks of slow file systems cost 5 %
-at most.
-"""
+"""The least pause after a check, as a multiple of its duration. So slow file systems cost 5 % at most."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Modification time, size and inode of a file. An edit changes them."""
@@ -136,9 +134,7 @@ def is_installed(name: str) -> bool:
 
 
 def file_of(name: str) -> str:
-    """Return the source file of a loaded module; empty if the module has no source file, or belongs to Python or
-    Scaler.
-    """
+    """Return the source file of a loaded module; empty if the module has no such file, or is of Python or Scaler."""
     module: Any = sys.modules.get(name)
     file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
     return file if isinstance(file, str) and _is_source(name, file) else ""
@@ -161,9 +157,7 @@ def _is_installed(file: str) -> bool:
 
 
 def words_of(source: bytes) -> frozenset[str]:
-    """Return the words of a source text. A module can import only modules whose names are among the words of its
-    source.
-    """
+    """Return the words of a source text. The text imports only modules whose names are among its words."""
     return frozenset(re.findall(r"\w+", source.decode("utf-8", "replace")))
 
 

@@ -83,9 +83,7 @@ class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
     """The pickler of results. It differs from the pickler of arguments only in classes that are pickled by value."""
 
     def class_reduced(self, cls: type) -> Reduced:
-        """Return what is written for a class. A class that is pickled by value is written as its identity and its
-        pickle.
-        """
+        """Return what is written for a class: its identity and its pickle, if the class is pickled by value."""
         written = _written.get(cls)
         if written is not None and _same(written.values, _values_of(written.classes)):
             return written.reduced

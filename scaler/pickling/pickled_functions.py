@@ -60,8 +60,8 @@ _MAIN_MODULES = ("__main__", "__mp_main__")
 
 
 def pickle_main_by_value() -> None:
-    """Pickle the functions of the main script by value also in a child of multiprocessing, where the script has another
-    name.
+    """Pickle functions of the main script by value also in a child of multiprocessing, which imports the script under
+    another name.
     """
     main = sys.modules.get("__mp_main__")
     if main is not None and main.__name__ == "__mp_main__":  # elsewhere it is only another name of `__main__`
@@ -69,9 +69,7 @@ def pickle_main_by_value() -> None:
 
 
 def is_found_by_name(function: Any) -> bool:
-    """Return whether a lookup of the function's module and name finds `function`. Such a function is pickled as these
-    two names.
-    """
+    """Return whether the function's module and name lead to `function`. Then only these two names are pickled."""
     module_name, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or module_name in _MAIN_MODULES or not isinstance(path, str):
         return False  # a partial has the module of its class, and no name

@@ -90,9 +90,7 @@ def _is_registered(module_name: str) -> bool:
 
 
 def _has_slots(cls: type) -> bool:
-    """Return whether the author of a class has given it slots. Tuples and enums do not count: they make their slots
-    themselves.
-    """
+    """Return whether a class was defined with slots. Tuples and enums do not count: they make slots themselves."""
     return (
         "__slots__" in vars(cls)
         and not issubclass(cls, (tuple, Enum))
@@ -119,9 +117,7 @@ if _NO_FILE in _reduced_code_without_file(_reduced_code.__code__)[1]:
 
 
 class _Reducers(ChainMap[type, Callable[[Any], Reduced]]):
-    """Finds the function that reduces the objects of a class. It has as few maps as possible, because each object is
-    looked up in them.
-    """
+    """The reducers of classes, in as few maps as possible, because each pickled object is looked up in the maps."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Reduced]:
         if cls is getattr(sys.modules.get("numpy.random.mtrand"), "RandomState", None):

@@ -38,9 +38,7 @@ INLINE_BYTES = 16 * 1024
 """The largest value that is sent inside the header of a message; a larger one is sent as frames or is an object."""
 
 FRAME_BYTES = 8 * 1024
-"""The largest argument in the block of its call. A larger argument is sent as frames, which are not copied on their
-way.
-"""
+"""The largest argument in the block of its call. Larger arguments are sent as frames, which are not copied."""
 
 CARRIED_BYTES = 1 << 20
 """The most bytes of frames that are sent with one call; further arguments become objects."""
@@ -49,9 +47,7 @@ BLOCK_BYTES = 64 * 1024
 """The most bytes of values in one block of arguments. In a larger block, the largest values are sent separately."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""The smallest value of a large block that is sent separately. Sending smaller values separately costs more than it
-saves.
-"""
+"""The smallest value of a large block that is sent separately; for smaller values, that costs more than it saves."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -203,9 +199,7 @@ def _described(obj: Any) -> str:
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:
-    """Return the bytes that a user's serializer makes of a value. Raise `TypeError` if the serializer returns another
-    type.
-    """
+    """Return the bytes that a user's serializer makes of a value. Raise `TypeError` if the result is not bytes."""
     data = serializer.serialize(obj)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
@@ -384,9 +378,7 @@ VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
 `FRAMES` are sent with the block.
 """
 PICKLED = pickle.PROTO
-"""The first byte of a block that is one pickle, of a tuple of positional arguments. No kind of argument has this
-number.
-"""
+"""The first byte of a block that is one pickle, of a tuple of positional arguments. It is no kind of argument."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:

@@ -92,9 +92,7 @@ class Shipped:
         return {name: source.text for name, source in self._sources.items()}
 
     def packed(self) -> bytes:
-        """Return the packed modules of the client. If it sends no modules, return the modules that were shipped to this
-        process.
-        """
+        """Return the packed modules of the client; if it has no modules, those that were shipped to this process."""
         return self._packed or _installed.packed
 
     def _pack(

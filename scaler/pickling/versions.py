@@ -48,7 +48,7 @@ def versions_used_by(function: Any) -> dict[str, str]:
 def modules_of(values: Iterable[Any]) -> Iterator[str]:
     """Iterate over the names of the modules to which some values belong.
 
-    Attributes of the values are not read, because that may run code.
+    Attributes of other objects than modules, classes and functions are not read, because that may run code.
     """
     for value in list(values):
         if issubclass(type(value), ModuleType):
@@ -73,9 +73,7 @@ def compare(sent: Versions) -> None:
 
 
 def differences() -> str:
-    """Return the versions that differ from those of the sender, as the end of a sentence; empty if no difference is
-    known.
-    """
+    """Return the versions that differ from those of the sender, as the end of a sentence; empty without differences."""
     return ", ".join(f"{top} is {local} here and {remote} there" for top, (local, remote) in _differing.items())
 
 

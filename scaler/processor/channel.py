@@ -226,9 +226,7 @@ class Channel:
                 self._descriptors.extend(descriptors)
 
     def _opened(self, message: Message) -> Message:
-        """Return a received message in the form in which it was sent, with its frames mapped if they are in shared
-        memory.
-        """
+        """Return a received message as it was sent, with its frames mapped if they are in shared memory."""
         header, parts = message
         if header:
             return message

@@ -103,9 +103,7 @@ class VisibleDevices:
         return not numbers or self._last_numbers in ((), numbers)
 
     def show(self, numbers: Numbers) -> None:
-        """Let the next tasks see these GPUs. If `numbers` is empty, they see the GPUs that this process saw at its
-        start.
-        """
+        """Let the next tasks see these GPUs; if `numbers` is empty, the GPUs that this process saw at its start."""
         if numbers:
             self._last_numbers = numbers
             os.environ[GPUS_VARIABLE] = ",".join(map(self._name, numbers))
@@ -159,9 +157,7 @@ class Processor:
         """the options of the present range if its rows have seeds; else None"""
         self._may_interrupt = False
         self._drops_result = False
-        """whether the result of the executed task is dropped, because the task was interrupted or this process was
-        forked
-        """
+        """whether the result of the executed task is dropped: the task was interrupted, or this process was forked"""
         self._interrupted_at = ""
         """the traceback of the last interrupted task"""
         self._is_forked = False
@@ -287,7 +283,7 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range if its rows have seeds. Otherwise give the generators fresh state, and return
+        """Return the options of a range whose rows have seeds. For other ranges, refresh the generators, and return
         None.
         """
         options = RunOptions.decode(task.options)

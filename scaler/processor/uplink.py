@@ -85,9 +85,7 @@ class UnsentRows:
         self._since_ns = perf_counter_ns()
 
     def skip(self) -> None:
-        """Skip the next row, because its result is sent separately. Call this only when the results of all rows before
-        it have been sent.
-        """
+        """Skip the next row, whose result is sent separately. The results of all rows before it must have been sent."""
         self._row += 1
 
     @property
@@ -217,9 +215,7 @@ class Uplink:
             self._has_results.set()
 
     def put_row_separately(self, result: RunResult) -> None:
-        """Send the result of a row separately, because its value is large. The results of the rows before it are sent
-        first.
-        """
+        """Send the result of a row whose value is large. The results of the rows before it are sent first."""
         rows = self._rows
         with self._lock:
             self._send([*self._take_unsent(), result])
@@ -252,9 +248,7 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """Send the unsent results of other functions before this range runs, because the range may take longer than
-        results may wait.
-        """
+        """Send the unsent results of other functions before this range runs, because the range may take too long."""
         if task.function_id != self._function_id:
             self.send_results()
 
@@ -343,9 +337,7 @@ class Uplink:
                 idle_checks += 1
 
     def _take_report(self, now_ns: int) -> bool:
-        """Queue the latest report if a report may be sent now. Return whether one may be sent. Two threads may call
-        this at once.
-        """
+        """Queue the latest report if one may be sent now, and return whether. Two threads may call this at once."""
         if now_ns < self._next_report_ns:
             return False
         self._next_report_ns = now_ns + REPORT_NS

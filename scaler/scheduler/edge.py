@@ -65,9 +65,7 @@ _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
 REMEMBERED = 1024
-"""The number of unknown connections that are remembered. The connection that has been silent for longest is forgotten
-first.
-"""
+"""The number of unknown connections that are remembered; the connection silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
 """The most messages of a connection without a session. Some messages may be in transit when a former peer is asked for
@@ -274,9 +272,7 @@ class SchedulerEdge:
         self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass late goodbyes of a lost connection to the session of its former peer. Return whether a goodbye was
-        passed.
-        """
+        """Pass late goodbyes of a lost connection to the session of its former peer. Return whether one was passed."""
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -368,9 +364,7 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items for a disconnected peer if they exceed the limit. The session is reset when the peer
-        reconnects.
-        """
+        """Drop the items for a disconnected peer above the limit. The session is reset when the peer reconnects."""
         if peer.is_invalid:
             peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
@@ -420,9 +414,7 @@ class SchedulerEdge:
                 self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
-        """Send a message to each of these connections, to find out which are lost. Return the connections that still
-        work.
-        """
+        """Send a message to each of these connections to find out which are lost. Return those that still work."""
         living = []
         for connection in connections:
             peer = self._directory.connected.get(connection)

@@ -69,9 +69,7 @@ class KeyRegistry:
         folder.drop_old_pairs()
 
     def admission_keys(self, *roles: str) -> AdmissionKeys:
-        """Return the keys of a socket: the scheduler's own secret, and checks that admit only keys with one of these
-        roles.
-        """
+        """Return the keys of a socket: the scheduler's own secret, and checks that admit only keys of these roles."""
         return AdmissionKeys(
             self._secret,
             lambda public, address: self._judge(public, address, roles),

@@ -53,7 +53,7 @@ class MonitorEdge:
         self._gauges = gauges
         self._prefixes: dict[str, None] = {}
         self._numbers: dict[str, int] = {}
-        """the number of the last message, by topic"""
+        """by topic: the number of the last message that was sent"""
         self.about = about
         self.descriptor = publisher.descriptor
         self.monitor_descriptor = publisher.monitor_descriptor
@@ -63,9 +63,7 @@ class MonitorEdge:
     # From viewers
 
     def receive(self) -> bool:
-        """Receive subscriptions of viewers. Return whether more of them may be waiting, because `CHANGES_MOST` was
-        reached.
-        """
+        """Receive subscriptions of viewers. Return whether `CHANGES_MOST` was reached, so that more may be waiting."""
         changes = self._publisher.changes(CHANGES_MOST)
         changed = [self._change_subscription(*change) for change in changes]
         if self.monitor is not None and any(changed):

@@ -67,9 +67,7 @@ class OwnKeys:
             self.folder.add_addresses(addresses)
 
     def say(self) -> Iterable[str]:
-        """Yield lines for the log: where the keys are, and how to create a key for another user. The lines contain no
-        secret.
-        """
+        """Yield lines for the log, without secrets: where the keys are, and how to create a key for another user."""
         if self.folder is None:
             return
         path = self.folder.path

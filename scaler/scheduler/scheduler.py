@@ -65,9 +65,7 @@ SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth in memory after which the scheduler tries to give memory back."""
 
 PROBE_SECONDS = (0.05, 0.25, 1.0)
-"""The delays of the probes after the loss of a connection. Several probes are sent, because the socket notices a loss
-late.
-"""
+"""The delays of the probes after the loss of a connection: several, because the socket notices a loss late."""
 
 
 def describe_listener(endpoint: Endpoint) -> str:
@@ -96,9 +94,7 @@ def _in_use(error: OSError, endpoint: Endpoint) -> AddressInUseError:
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
-    """Return the longest time-out of sessions, in seconds. Before that time, the socket must not close a silent
-    connection.
-    """
+    """Return the longest time-out of sessions, in seconds. The socket must not close a silent connection earlier."""
     return max(config.client_timeout_seconds, config.worker_timeout_seconds)
 
 
@@ -161,9 +157,7 @@ class SchedulerProcess:
             raise reason from None
 
     def _usual_monitor(self) -> Endpoint | None:
-        """Return the address at which viewers expect the monitor stream: derived from the scheduler's address, with the
-        actual port.
-        """
+        """Return the address at which viewers expect the monitor stream, derived from the scheduler's address."""
         wanted, taken = self._config.endpoint, self.endpoint
         return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor
 
@@ -321,9 +315,7 @@ class SchedulerProcess:
         self._shell.loop.call_later(LOOK_SECONDS, self._check_regularly)
 
     def _check_open_files(self) -> None:
-        """Accept no new connections while few further files can be opened: libzmq aborts if it has no file for a
-        connection.
-        """
+        """Accept no connections while few more files can be opened: without a file for a connection, libzmq aborts."""
         warning = self._open_files.warning()
         if warning:
             logger.warning("scheduler: %s", warning)

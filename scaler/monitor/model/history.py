@@ -28,9 +28,7 @@ SERIES = (
 bytes; other series are counts.
 """
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""The series whose longer steps have the greatest value of their shorter steps. Longer steps of other series have the
-mean.
-"""
+"""The series whose longer steps have the greatest value of the shorter steps. Other series have the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """The seconds of a step and the number of steps of each ring: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")

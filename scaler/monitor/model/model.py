@@ -43,9 +43,7 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import SUCCESS
 
 SILENT_SECONDS = 3.0
-"""The silence of the scheduler after which viewers show that there is no news. Normally the scheduler sends its state
-each second.
-"""
+"""The silence after which viewers report the scheduler as silent. The scheduler sends its state each second."""
 TASKS_MOST = 10_000
 """The most single tasks that are kept. Tasks that succeeded are dropped first."""
 RESTARTS_MOST = 100
@@ -99,9 +97,7 @@ class Model:
         """Reset the state, for a new scheduler."""
         self.scheduler: StateScheduler | None = None
         self.idle_since_us = 0
-        """The time when the last open task ended, by the clock of the scheduler; 0 if tasks are open, or the time is
-        unknown.
-        """
+        """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or the time is unknown."""
         self.ended: dict[str, int] = {}
         """The number of ended tasks by state, since the start of the scheduler."""
         self.sent: dict[str, int] = {}
@@ -145,9 +141,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return the handlers of topics that send complete snapshots, by topic. A thing that is missing in a snapshot
-        no longer exists.
-        """
+        """Return the handlers by topic, for topics that send complete snapshots: a missing thing no longer exists."""
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),
@@ -399,9 +393,7 @@ class Model:
         return None
 
     def why_it_waits(self, function: StateFunction) -> str:
-        """Return a sentence about what most waiting tasks of a function wait for; empty if no task of the function
-        waits.
-        """
+        """Return a sentence about what most waiting tasks of a function wait for; empty if no such task waits."""
         sentences = (each.sentence for each in self.waiting if each.asks == function.asks)
         return next(sentences, "") if function.waiting else ""
 

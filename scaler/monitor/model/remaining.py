@@ -33,9 +33,7 @@ class RemainingWork:
     def __init__(self) -> None:
         self._last: float | None = None
         self.seconds: float | None = None
-        """the estimate; None while durations are unknown, or if the last two estimates differ by more than a factor of
-        2
-        """
+        """the estimate; None if durations are unknown, or the last two estimates differ by more than a factor of 2"""
         self.never = ""
         """the tasks that no worker can run, if only such tasks are open"""
 

@@ -24,7 +24,7 @@ STUCK_SECONDS = 60.0
 QUIET_SECONDS = 30.0
 QUIET_PERMILLE = 10
 SEEN_SECONDS = 5.0
-"""The silence after which a worker is shown as silent."""
+"""The silence of an agent after which viewers show the workers of the agent as silent."""
 
 
 @dataclass(frozen=True)

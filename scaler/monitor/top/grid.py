@@ -16,9 +16,7 @@ RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
 """Styles: names of attributes and colours of a terminal, joined by `_`."""
 
 _GAP = 4
-"""The most unchanged cells that are rewritten between two changes. For so few cells, that is shorter than a cursor
-movement.
-"""
+"""The most unchanged cells that are rewritten between two changes: longer gaps are skipped by a cursor movement."""
 
 
 @dataclass(frozen=True, slots=True)

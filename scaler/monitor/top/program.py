@@ -88,9 +88,7 @@ class TopProgram:
         self._pending_keys: list[str] = []
         """Keys about rows that were pressed before the rows had arrived."""
         self._frozen: tuple[Model, float] | None = None
-        """The model that is shown while the view is paused, and the time of the pause; None while the view is not
-        paused.
-        """
+        """The model to show while the view is paused, and the time of the pause; None while the view is not paused."""
 
     def run(self) -> None:
         """Show frames until the user or a signal ends the program."""
@@ -106,9 +104,7 @@ class TopProgram:
             self._signals.close()
 
     def _show_until_a_signal(self) -> bool:
-        """Show frames until a key or a signal ends that. Return True if the program must be suspended, False if it must
-        end.
-        """
+        """Show frames. Return True when the program must be suspended, False when it must end."""
         keyboard = self._screen.keyboard
         if not self._read_keys():  # keys from before the terminal was taken
             return False

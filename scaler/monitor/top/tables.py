@@ -42,7 +42,7 @@ STUCK = "*"
 
 @dataclass(frozen=True)
 class TableLine:
-    """A row of a table as it is drawn."""
+    """A row of a table as it is drawn, with its key and its mark."""
 
     key: object
     make_texts: Callable[[], Sequence[str]]
@@ -293,7 +293,7 @@ def title_of(each: StateObject) -> str:
 
 
 def place_of(each: StateObject) -> str:
-    """Return where the bytes of an object are."""
+    """Return where the bytes of an object are: at the scheduler, a client or an agent, or lost."""
     return dict(enumerate(("scheduler", "client", "agent", "lost"))).get(each.place, "-")
 
 

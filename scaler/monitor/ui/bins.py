@@ -129,9 +129,7 @@ class Bins:
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return the oldest bin of a worker that was changed in `second` or later; `second` if no earlier bin was
-        changed.
-        """
+        """Return the oldest bin of a worker that was changed in `second` or later; at most `second`."""
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second

@@ -92,8 +92,8 @@ class FeedState:
         self.number += 1
 
     def refuse(self, refusal: str) -> None:
-        """Set the reason for which the scheduler refuses this server; empty if it accepts this server. A refusal
-        deletes all earlier data.
+        """Set why the scheduler refuses this server; empty if it accepts the server. A refusal deletes all earlier
+        data.
         """
         if refusal and not self.refusal:
             self.model, self.bins = self._new_model(), Bins()

@@ -20,9 +20,7 @@ STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})
 """Paths that need no token."""
 OF_PAGE = ("/", "/socket", "/static/")
-"""Paths for which the cookie suffices. They give access to no data: `/socket` sends nothing before the token has
-arrived.
-"""
+"""Paths for which the cookie suffices. They give no data: `/socket` sends nothing before the token has arrived."""
 TOKEN_SECONDS = 10.0
 """The longest wait for the token on a new connection."""
 YEAR_SECONDS = 31_536_000

@@ -201,9 +201,7 @@ def describe_stack(frame: FrameType | None) -> str:
 
 
 def _try(describe: Callable[[BaseException], T], error: BaseException, default: T) -> T:
-    """Return `describe(error)`, or `default` if the call raises, because any access to an exception may run code of its
-    class.
-    """
+    """Return `describe(error)`, or `default` if it raises: any access to an exception may run code of its class."""
     try:
         return describe(error)
     except BaseException:  # noqa: BLE001 - see above
@@ -335,9 +333,7 @@ _GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 
 class _Parts:
-    """An object that is pickled in place of an exception. It is read as the exception, without a call of the
-    constructor.
-    """
+    """An object that is pickled in place of an exception, and read as that exception without its constructor."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error

@@ -81,9 +81,7 @@ class OutputSender:
         return True
 
     def belongs_in_log(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged even if the log excludes the output of tasks. Used as a filter of log
-        handlers.
-        """
+        """Return whether a record is logged even if the log excludes output of tasks. A filter of log handlers."""
         return record.name.startswith(OURS) or self._is_off or not self._words[0]
 
     def report(self, text: str) -> None:
@@ -93,9 +91,7 @@ class OutputSender:
             self._put_report(TaskOutput(number, OutputStream.REPORT, time.time_ns() // 1000, 0, text))
 
     def after_task(self) -> None:
-        """Send the held lines of the task that has ended, and the number of lines that were dropped before the held
-        lines.
-        """
+        """Send the held lines of the task that has ended, with the number of lines dropped before the held lines."""
         with self._lock:
             dropped, self._dropped = self._dropped, 0
             while self.held:

@@ -1,14 +1,16 @@
 """ProcessState: restores what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
 
-Made after the initializer, so that its changes stay. Of logging, only what hides lines is undone: removed handlers,
-raised levels, disabled loggers. Handlers that a task has added stay, because modules add some when they are imported.
-Those that write to the streams of tasks are removed: logged lines are sent anyway, and would be sent twice.
+Made after the initializer, so that changes of the initializer stay. Of logging, only changes that hide lines are
+undone: removed handlers, raised levels, disabled loggers. Handlers that a task has added stay, because modules add some
+handlers when they are imported. Handlers that write to the streams of tasks are removed, because they would log each
+line twice.
 
     task ends --> two streams compared --other ones--> streams, descriptors and logging are restored
                        `--from time to time---------------^
 
-The comparison takes some nanoseconds. A full check takes some microseconds, or tens of them if it is not in the caches
-of the processor. So a full check follows each of a hundred tasks in a row, and then one every 25 milliseconds.
+The comparison takes some nanoseconds. A full check takes some microseconds, or tens of microseconds if its data is not
+in the caches of the CPU. So a full check follows each of a hundred tasks in a row, and then one task every 25
+milliseconds.
 
 Files that a task has opened stay open. No check raises.
 """
@@ -125,9 +127,7 @@ class _KeptHandler(NamedTuple):
     formatter: logging.Formatter | None
 
     def restore(self) -> None:
-        """Restore level, filters and formatter of the handler. The formatter may need attributes that a filter adds to
-        records.
-        """
+        """Restore level, filters and formatter. The formatter may need attributes that a filter adds to records."""
         handler = self.handler
         if self == (handler, handler.level, handler.filters, handler.formatter):
             return
@@ -137,9 +137,7 @@ class _KeptHandler(NamedTuple):
 
 
 class _Logging:
-    """The state of `logging` to restore: the loggers with handlers, the logger of Scaler, and the names of disabled
-    loggers.
-    """
+    """The state of `logging` to restore: loggers with handlers, the logger of Scaler, and the disabled loggers."""
 
     def __init__(self) -> None:
         for logger in _loggers():

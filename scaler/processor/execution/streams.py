@@ -1,13 +1,14 @@
 """Streams: the standard output and the standard error of tasks, whose lines go to the log of the process.
 
-They are text streams as libraries expect them. A line is logged when it is complete, when it has 8 KiB, or when its
-task ends. Of a line that is written repeatedly, as progress bars do with carriage returns, the last state is logged.
+The streams are text streams as libraries expect them. A line is logged when it is complete, when it has 8 KiB, or when
+its task ends. Of a line that is written repeatedly, as progress bars do with carriage returns, the last state is
+logged.
 
     print --> TextIOWrapper --> _LineLogger --> TaskLogHandlers --> the handlers of the process's own log
                                             `-> OutputSender --> the agent, and all that watch the output of the task
 
-The handlers are taken when the process starts, so that what tasks do to `logging` does not affect them. No task fails
-because its text cannot be written.
+The log handlers are taken when the process starts, so that what tasks do to `logging` does not affect them. No task
+fails because its text cannot be written.
 """
 
 from __future__ import annotations
@@ -146,14 +147,12 @@ class _LineLogger(io.BufferedIOBase):
 
 
 def _last_state(line: bytes) -> bytes:
-    """Return the text after the last carriage return that text follows. This is roughly what a terminal shows of the
-    line.
-    """
+    """Return the text after the last carriage return that text follows: about what a terminal shows of the line."""
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 
 class TaskTextStream(io.TextIOWrapper):
-    """The class of `sys.stdout` and `sys.stderr` in tasks."""
+    """The text stream that tasks see as `sys.stdout` or `sys.stderr`."""
 
     is_detached = False
 

@@ -1,7 +1,7 @@
 """ProcessorTaskContext: the context of clients in the tasks of a processor. A task that waits gives up its slot.
 
 Called by threads of tasks, through their clients. Reports to the agent when the running task starts to wait, and
-requests permission to resume. Of several simultaneous waits, the start of the first and the end of the last are
+requests permission to resume. Of several simultaneous waits, only the start of the first and the end of the last are
 reported.
 
 The main thread requests permission before it resumes, so that no more tasks run at once than there are workers. After a
@@ -9,8 +9,8 @@ timeout it resumes at once, because the child that it waited for may hold the sl
 once: the holder of the slot might be joining such a thread, and both would wait forever. For the same reason a task
 waits as long as any of its threads does.
 
-With hard suspension the process is stopped while only its main thread waits. Its client requests that from the
-scheduler when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
+With hard suspension the process is stopped while only its main thread waits. The client of the task requests the stop
+from the scheduler when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
 Signal handlers raise only in code of tasks, never in this package. So no change of this state is interrupted, and
 nothing is reported about a task that has ended.

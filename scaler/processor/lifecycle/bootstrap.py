@@ -40,9 +40,7 @@ from scaler.settings import ClusterConfig
 
 
 class Bootstrap:
-    """The state of all processors of a node, prepared before the first fork and after the user's modules have been
-    preloaded.
-    """
+    """The shared state of all processors of a node, prepared after preloading and before the first fork."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config

@@ -83,9 +83,7 @@ def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
 
 
 def _close_all_but(channel: int) -> None:
-    """Close all descriptors except `channel` and the standard ones, because helper processes wait for the ends of their
-    pipes.
-    """
+    """Close all descriptors but `channel` and the standard ones. Helper processes wait for the ends of their pipes."""
     try:
         descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:

@@ -62,9 +62,7 @@ value is the process id, the exit code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
-"""the first byte of a message that is sent instead of a report before the fork server ends; the rest is the reason as
-text
-"""
+"""the first byte of the last message if preloading has failed, sent instead of a report; the reason follows as text"""
 
 AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
@@ -249,9 +247,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else
 
 
 def _die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends. Only Linux can; elsewhere the process ends with its
-    lifeline.
-    """
+    """Let the kernel kill this process when its parent ends. Linux only; elsewhere the process watches a lifeline."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -265,9 +261,7 @@ def _outlive_parent() -> None:
 
 
 def _raise_out_of_memory_score() -> None:
-    """Raise the out-of-memory score of this process, unless the score is higher already. Needs no privilege. Linux
-    only.
-    """
+    """Raise the out-of-memory score of this process, unless it is higher already. Needs no privilege. Linux only."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:  # noqa: PTH123
         if int(score.read()) < OUT_OF_MEMORY_SCORE:
             score.write(b"%d" % OUT_OF_MEMORY_SCORE)

@@ -25,9 +25,7 @@ _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 
 CHECK_BYTES = 64 * 1024 * 1024
-"""The size of a result from which the host is checked for free memory. The check takes a fraction of the time of a
-copy.
-"""
+"""The size from which a result is compared with the free memory. The check takes a fraction of the time of a copy."""
 
 
 def check_memory(frames: Frames, worker: str) -> None:
@@ -108,9 +106,7 @@ def own_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return the memory that the system compares with the limit, including reserved memory; 0 if the system does not
-    report it.
-    """
+    """Return the memory that the system compares with the limit, including reserved memory; 0 if it is unknown."""
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmData:"):

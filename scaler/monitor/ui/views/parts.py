@@ -56,9 +56,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return series over the last seconds, or up to the requested end. A page first gets all values, then only new
-    values.
-    """
+    """Return series over the last seconds, or up to the requested end: first all values, then only new values."""
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)
@@ -85,7 +83,7 @@ def worker_key(key: tuple[bytes, int]) -> str:
 
 
 def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None = None) -> dict[str, Any]:
-    """Return the row of a worker."""
+    """Return a worker as a row for the page."""
     model = state.model
     return {
         "key": worker_key(worker.key),
@@ -101,7 +99,7 @@ def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None 
 
 
 def function_row(function: StateFunction) -> dict[str, Any]:
-    """Return the row of a function."""
+    """Return a function as a row for the page."""
     p95 = percentile_us(function.durations, 0.95)
     return plain(
         function,
@@ -114,7 +112,7 @@ def function_row(function: StateFunction) -> dict[str, Any]:
 
 
 def task_row(model: Model, task: StateTask) -> dict[str, Any]:
-    """Return the row of a task."""
+    """Return a task as a row for the page."""
     function = task.function_name or model.function_name(task.function)
     name = task.name or function
     return plain(task, name=name, function_name=function, state=outcome(task.state), exact=task.state)

@@ -1,5 +1,5 @@
 """How a peer that dials keeps its conversation with a scheduler going: one table for clients and agents.
 
-`states` is that table, and `conversation_state` applies it. Links and agents report events and the time to it, and do
-what it returns. The package has no socket, thread or clock.
+`states` is this table, and `conversation_state` applies it. Links and agents report events and the time to a
+`ConversationState`, and do what it returns. The package has no socket, thread or clock.
 """

@@ -2,7 +2,7 @@
 
     an event, the time --> ConversationState --> what to do: open a connection, send the hello, hang up, ...
 
-Clients and agents have one each. It has no socket, thread, clock or log of its own.
+Each client and each agent has one `ConversationState`, which has no socket, thread, clock or log of its own.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from scaler.peer.states import NOTHING, Action, Event, State
 from scaler.peer.times import LATE_SECONDS, Patience, Times
 
 TRIES_MOST = 5
-"""After this number of unreadable messages in a row, the peer gives up the connection."""
+"""The number of unreadable messages in a row after which the peer gives up the connection."""
 
 
 class ConversationState:
-    """The conversation of one peer.
+    """The state of the conversation of one peer with schedulers. Each event changes the state and returns the next
+    action.
 
     Args:
         patience: the peer's intervals and time-outs.
-        is_waiting: returns whether anything waits for the scheduler, and may time out.
+        is_waiting: returns whether any work waits for the scheduler, and may time out.
     """
 
     def __init__(self, patience: Patience, is_waiting: Callable[[], bool]) -> None:
         self.state: State = states.DISCONNECTED
         self.scheduler_id = NO_ID
-        """the last scheduler that accepted a hello"""
+        """the id of the last scheduler that accepted a hello"""
         self.next_at = -inf
-        """when to call `look` again, at the latest"""
+        """the latest time of the next call of `look`"""
         self._times = Times(patience)
         self._is_waiting = is_waiting
         self._has_messages = False
@@ -57,12 +58,12 @@ class ConversationState:
         return action
 
     def welcomed(self, scheduler_id: bytes, is_resumed: bool, now: float, dead_after_seconds: float = 0.0) -> Action:
-        """Return what to do after a hello was accepted. A second reply changes nothing.
+        """Return what to do after a hello was accepted. A second reply to a hello changes nothing.
 
         Args:
             scheduler_id: the id in the reply.
-            is_resumed: whether the reply says that the session resumes.
-            dead_after_seconds: after this silence the scheduler takes this peer for dead; 0 if unknown.
+            is_resumed: whether the reply reports that the session resumes.
+            dead_after_seconds: the silence after which the scheduler takes this peer for dead; 0 if unknown.
         """
         if self.state is not states.GREETING:
             return NOTHING
@@ -74,12 +75,12 @@ class ConversationState:
         return self.happened(states.RESUMED if is_resumed else states.RESET, now)
 
     def refused(self, is_certain: bool, now: float) -> Action:
-        """Return what to do after a refusal. After the first welcome, an uncertain one counts as a lost connection:
+        """Return what to do after a refusal. After the first welcome, an uncertain refusal counts as a lost connection:
         another program may have taken the address for some time.
 
         Args:
-            is_certain: whether the refusal came from the scheduler that accepted this peer, from one with the same key,
-                or from this side.
+            is_certain: whether the refusal came from this side, from the scheduler that accepted this peer, or from a
+                scheduler with the same key.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CONNECTION_LOST, now)
@@ -90,20 +91,22 @@ class ConversationState:
         return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:
-        """Note a message on a connection that is up. A request for a hello does not count: it proves nothing."""
+        """Record that a message arrived on a connection that is up. Do not call this for a request for a hello, which
+        proves nothing.
+        """
         self._has_messages = True
         self._times.unanswered_since = inf
 
     def started_waiting(self, now: float) -> None:
-        """Note that something waits now. Without this call, the time-out counts from the next `look`."""
+        """Record that work waits for the scheduler now. Without this call, the time-out counts from the next `look`."""
         if self._times.unanswered_since < inf:
             self._plan(now)
 
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the action that is due. Call this until it returns `NOTHING`. Time in which the peer was stopped does
-        not count.
+        """Return the action that is due. Call `look` until it returns `NOTHING`. The time in which the process of the
+        peer was stopped does not count.
         """
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:

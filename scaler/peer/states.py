@@ -91,5 +91,5 @@ TRANSITIONS: dict[State, dict[Event, tuple[State, Action]]] = {
 
 
 def next_step(state: State, event: Event) -> tuple[State, Action]:
-    """Return the state after `event`, and what to do."""
+    """Return the next state of the conversation after `event`, and what to do."""
     return TRANSITIONS[state].get(event, (state, NOTHING))

@@ -12,33 +12,34 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""The peer opens a new connection if the scheduler answers nothing for this time, or for `SILENT_HEARTBEATS` if that is
-longer.
+"""The least silence of the scheduler after which a peer opens a new connection. If `SILENT_HEARTBEATS` heartbeats take
+longer, that time counts instead.
 """
 
 HEARTBEATS_IN_TIMEOUT = 4
 """A peer sends at least this many heartbeats in the time after which the scheduler takes a silent peer for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
-"""Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice the last one.
-It has no random part: ZeroMQ itself spreads the attempts to reach a host that does not answer.
+"""Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice as long as the
+previous one. The pause has no random part: ZeroMQ itself spreads the attempts to reach a host that does not answer.
 """
 
 GOODBYE_SECONDS = 1.0
-"""How long a goodbye waits for its answer."""
+"""The time that a goodbye waits for its answer."""
 
 LATE_SECONDS = 1.0
-"""A peer that looks at the clock this much later than planned was stopped or starved in between."""
+"""A peer that calls `look` this much later than planned was stopped or starved in between."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a peer waits before it acts.
+    """The intervals and time-outs of a peer.
 
     Args:
         heartbeat_seconds: the time between two heartbeats.
         timeout_seconds: how long open work waits for a scheduler that does not answer.
-        silence_seconds: how long a question may go unanswered on one connection; None: see `SILENCE_LEAST_SECONDS`.
+        silence_seconds: how long a message that wants an answer may stay unanswered on one connection; None: see
+            `SILENCE_LEAST_SECONDS`.
     """
 
     heartbeat_seconds: float
@@ -46,13 +47,13 @@ class Patience:
     silence_seconds: float | None = None
 
     def silence(self) -> float:
-        """Return how long a question may go unanswered on one connection."""
+        """Return how long a message that wants an answer may stay unanswered on one connection."""
         by_rule = max(SILENT_HEARTBEATS * self.heartbeat_seconds, SILENCE_LEAST_SECONDS)
         return by_rule if self.silence_seconds is None else self.silence_seconds
 
 
 class Times:
-    """The times of one conversation."""
+    """The times at which the actions of one conversation are due."""
 
     def __init__(self, patience: Patience) -> None:
         self.timeout_seconds = patience.timeout_seconds
@@ -60,15 +61,15 @@ class Times:
         self._silence_seconds = patience.silence()
         self._opened_at = -inf
         self._losses = 0
-        """how many connections were lost in a row, without a message after the welcome"""
+        """the number of connections lost in a row on which no message followed the welcome"""
         self.opens_at = -inf
         """when the next connection is due"""
         self.heartbeat_at = inf
         self.leaves_at = inf
         self.unanswered_since = inf
-        """the time of the oldest unanswered question: silence counts only after a question"""
+        """the time of the oldest unanswered hello, heartbeat or loss of a connection, from which silence counts"""
         self.waiting_since = inf
-        """the time since which anything waits for the scheduler"""
+        """the time since which any work waits for the scheduler"""
 
     # What was done
 
@@ -98,7 +99,12 @@ class Times:
         self.unanswered_since = min(self.unanswered_since, now)
 
     def lost(self, now: float, had_messages: bool) -> None:
-        """Set the times after a lost connection; `had_messages`: whether a message followed its welcome."""
+        """Set the times after a lost connection.
+
+        Args:
+            now: the present time.
+            had_messages: whether a message arrived on the lost connection after the welcome.
+        """
         self._losses = 0 if had_messages else self._losses
         pause_seconds = min(PAUSE_LEAST_SECONDS * 2 ** (self._losses - 1), PAUSE_MOST_SECONDS) if self._losses else 0.0
         self._losses = min(self._losses + 1, 16)
@@ -115,11 +121,11 @@ class Times:
         self.opens_at = self.heartbeat_at = self.leaves_at = self.unanswered_since = self.waiting_since = inf
 
     def set_waiting(self, is_waiting: bool, now: float) -> None:
-        """Set whether anything waits for the scheduler."""
+        """Set whether any work waits for the scheduler."""
         self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
 
     def paused(self, seconds: float) -> None:
-        """Do not count a time in which this process itself was stopped."""
+        """Move the times by the seconds in which this process itself was stopped, so that they do not count."""
         self._opened_at += seconds
         self.unanswered_since += seconds
         self.waiting_since += seconds
@@ -127,19 +133,19 @@ class Times:
     # What is due
 
     def silent_at(self) -> float:
-        """Return when silence makes the peer replace this connection."""
+        """Return the time at which the peer replaces this connection because of silence."""
         if self.unanswered_since == inf or self.opens_at < inf:
             return inf
         return max(self.unanswered_since, self._opened_at) + self._silence_seconds
 
     def timeout_at(self) -> float:
-        """Return when the work that waits times out."""
+        """Return the time at which the waiting work times out."""
         if inf in (self.waiting_since, self.unanswered_since):
             return inf
         return max(self.unanswered_since, self.waiting_since) + self.timeout_seconds
 
     def next_due(self) -> tuple[float, Event]:
-        """Return what is due next, and when."""
+        """Return the next event that is due, and its time."""
         return min(
             (self.timeout_at(), TIMED_OUT),
             (self.silent_at(), SILENCE),

@@ -1,7 +1,7 @@
 """Authenticator: accepts the peers of a listening socket by their keys. ZeroMQ asks it about each new connection.
 
-Each context of ZeroMQ whose sockets have keys has one (ZAP, RFC 27). It belongs to the thread of these sockets, and
-never blocks. `AdmissionKeys.judge` decides which keys are valid.
+Each context of ZeroMQ whose sockets have keys has one authenticator (ZAP, RFC 27). The authenticator belongs to the
+thread of these sockets, and never blocks. `AdmissionKeys.judge` decides which keys are valid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AdmissionKeys:
 
     Attributes:
         secret: the secret key of the scheduler.
-        judge: returns the ZAP status code for a public key, given the address of its peer: 200 accepts it.
+        judge: returns the ZAP status code for a public key and the address of its peer. The code 200 accepts the peer.
         is_valid: returns whether an accepted public key is still valid when the first message arrives.
     """
 
@@ -36,10 +36,10 @@ class AdmissionKeys:
 
 
 class Authenticator:
-    """The authenticator of one context.
+    """Answers ZeroMQ's requests to authenticate the peers of one context.
 
     Args:
-        socket: the socket that accepts only peers with a key from now on; it does not listen yet.
+        socket: the socket that from now on accepts only peers with a key. The socket must not listen yet.
         admission_keys: the keys of that socket.
     """
 
@@ -56,7 +56,7 @@ class Authenticator:
         self.answer()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
     def answer(self) -> None:
-        """Answer all pending requests."""
+        """Answer all pending requests of ZeroMQ."""
         for version, number, _domain, address, _identity, mechanism, *credentials in self._requests():
             public = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" else ""
             code = self._judge(public, address.decode(errors="replace"))
@@ -76,12 +76,12 @@ class Authenticator:
             yield [part.bytes for part in parts]
 
     def close(self) -> None:
-        """Close. May be called again."""
+        """Close the authenticator. A second call does nothing."""
         self._socket.close(0)
 
 
 def key_of(frame: zmq.Frame) -> str:
-    """Return the public key with which the connection of a received frame was accepted; empty if it needed none."""
+    """Return the public key with which the connection of a received frame was accepted; empty if no key was needed."""
     try:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:

@@ -1,7 +1,7 @@
 """Keyring: the keys that a peer tries at one scheduler, and why the scheduler refused them, if it did.
 
-Belongs to a transport, whose sockets use the key to try and report the result. There are several keys while that of the
-scheduler is being replaced, and if a host has several names. A peer that has a key never connects without one.
+Belongs to a transport, whose sockets use the key to try and report the result. A peer has several keys while the key of
+the scheduler is being replaced, and if a host has several names. A peer that has a key never connects without a key.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 NO_LONGER_LISTED, NOT_LISTED = 500, 400
-"""The answers of a scheduler to a key that it accepted before, and to one that it does not know. They are ZAP status
-codes because only those reach a peer.
+"""The answers of a scheduler to a key that it accepted before, and to a key that it does not know. The answers are ZAP
+status codes, because a peer gets no other reason from ZeroMQ.
 """
 
 SILENT_REFUSALS = 3
-"""This many silent disconnections in a row count as a refusal. A scheduler disconnects silently from a peer that has a
-wrong public key of it; a scheduler that is ending does so too, but fewer times.
+"""The number of silent disconnections in a row that count as a refusal. A scheduler disconnects silently from a peer
+that has a wrong public key of the scheduler. A scheduler that is ending also disconnects silently, but fewer times.
 """
 
 _FROM_SCHEDULER = 2
-"""From this weight on, a failure proves that the scheduler with the key in the file has answered."""
+"""The least weight of a failure which proves that the scheduler with the key in the file has answered."""
 
 _WITH_KEYS, _WITHOUT_KEYS = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
@@ -47,12 +47,12 @@ def _tries(keys: Sequence[KeyFile]) -> list[_Try]:
 
 
 class Keyring:
-    """The keys for one address.
+    """The keys that a peer tries at one address.
 
     Args:
-        endpoint: where the scheduler listens.
-        read: returns the keys, the likeliest first; if empty, the peer connects without one. Called again when no key
-            fits, because that of the scheduler may have been replaced.
+        endpoint: the address of the scheduler.
+        read: returns the keys, the likeliest key first; without keys, the peer connects without a key. Called again
+            when no key fits, because the key of the scheduler may have been replaced.
 
     Raises:
         ConfigError: if the keys cannot be read.
@@ -66,11 +66,11 @@ class Keyring:
         self._at = 0
         self._silent = 0
         self._failed = 0
-        """how many tries failed in a row"""
+        """the number of tries that failed in a row"""
         self._best = (0, "")
-        """the weight and the sentence of the most informative of these failures"""
+        """the weight and the sentence of the most informative failed try so far"""
         self.refusal = ""
-        """why this peer cannot connect, as a sentence for people; empty as long as it may succeed"""
+        """why this peer cannot connect, as a sentence for people; empty as long as the peer may succeed"""
 
     @property
     def is_refused_by_scheduler(self) -> bool:
@@ -78,7 +78,7 @@ class Keyring:
         return bool(self.refusal) and self._best[0] >= _FROM_SCHEDULER
 
     def retry(self) -> None:
-        """Try all keys again if they were refused."""
+        """Allow all keys to be tried again, if they were refused."""
         if self.refusal:
             self.reset()
 
@@ -98,7 +98,12 @@ class Keyring:
         self.refusal = ""
 
     def failed(self, event: int, value: int) -> None:
-        """Handle a failed handshake, given the event of ZeroMQ and its value."""
+        """Handle a failed handshake.
+
+        Args:
+            event: the event of ZeroMQ.
+            value: the value of this event.
+        """
         asks_for = self._probe.mechanism
         is_mismatch = event == _PROTOCOL and value == _MISMATCH
         if not self._tries:
@@ -140,7 +145,9 @@ class Keyring:
         return True
 
     def _meaning(self, event: int, value: int, *, has_no_keys: bool) -> tuple[int, str]:
-        """Return how informative a failure is, and a sentence about it."""
+        """Return the weight of a failure, which is greater for a more informative failure, and a sentence about the
+        failure.
+        """
         file, at = self._tries[self._at].file, self._endpoint
         if event == _AUTH and value == NO_LONGER_LISTED:
             return 3, (

@@ -1,7 +1,7 @@
 """Listener probe: asks the listener at an address whether it accepts peers without a key.
 
-Used by the keyring, after a handshake has failed. ZeroMQ itself may not learn that: a listener with another mechanism
-disconnects at once, often before its own greeting has left.
+Used by the keyring, after a handshake has failed. ZeroMQ itself may not learn whether keys are needed: a listener with
+another mechanism disconnects at once, often before its own greeting has left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import threading
 from scaler.endpoint import Endpoint
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x00"
-"""The signature of ZMTP 3.0 and its version: a listener answers it with its own greeting, without waiting for the rest.
+"""The signature and version of ZMTP 3.0. A listener answers this with its own greeting, without waiting for further
+bytes.
 """
 GREETING_BYTES = 64
 MECHANISM = slice(12, 32)
@@ -20,7 +21,7 @@ SECONDS = 2.0
 
 
 def mechanism_at(endpoint: Endpoint) -> str:
-    """Return the ZMTP mechanism of a listener, such as NULL or CURVE; empty if it sends none."""
+    """Return the ZMTP mechanism of a listener, such as NULL or CURVE; empty if the listener sends no mechanism."""
     greeting = b""
     try:
         with socket.create_connection((endpoint.host.strip("[]"), int(endpoint.port)), SECONDS) as probe:
@@ -34,13 +35,13 @@ def mechanism_at(endpoint: Endpoint) -> str:
 
 
 class ListenerProbe:
-    """Asks the listener at one address, in a thread of its own, one request at a time."""
+    """Asks the listener at one address for its mechanism, in a thread of its own, one request at a time."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._thread: threading.Thread | None = None
         self.mechanism = ""
-        """the last answer; empty if there was none yet"""
+        """the mechanism in the last answer of the listener; empty before the first answer"""
 
     def ask(self) -> None:
         """Start a request, unless one is running."""

@@ -1,7 +1,7 @@
 """UnauthenticatedPeers: the connections of which no message was read yet. Bounds what peers without a key can cost.
 
-Each listening socket with keys has one. A peer is authenticated with its first message. ZeroMQ itself ends a handshake
-that takes too long. The check costs nothing per message.
+Each listening socket with keys has one `UnauthenticatedPeers`. A peer is authenticated with its first message. ZeroMQ
+itself ends a handshake that takes too long. Checking connections costs nothing per message.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""A connection that sent more bytes is closed. A handshake and a hello have about 700 bytes, and at most 8 MiB."""
+"""The most bytes that an unauthenticated connection may send before it is closed. A handshake and a hello have about
+700 bytes, and at most 8 MiB.
+"""
 FROM_ONE_ADDRESS_MOST = 1024
-"""The most unauthenticated connections of one address; a host has one for each client and cluster."""
+"""The most unauthenticated connections of one address. A host needs one connection for each client and cluster."""
 
 
 class UnauthenticatedPeers:
@@ -25,7 +27,7 @@ class UnauthenticatedPeers:
 
     def __init__(self) -> None:
         self._addresses: dict[int, str | None] = {}
-        """the address of each connection by descriptor, the newest last; None until it is needed"""
+        """the address of each connection, by descriptor, the newest connection last; None until the address is needed"""
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -41,11 +43,12 @@ class UnauthenticatedPeers:
         self._addresses.pop(descriptor, None)
 
     def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
-        """Return the connections that sent too much, and the newest ones of an address that has too many.
+        """Return the descriptors of connections that sent too much, and of the newest connections of an address that
+        has too many.
 
         Args:
-            has_authenticated: returns whether a message of a connection was read, which may precede the report of its
-                start.
+            has_authenticated: returns whether a message of a connection was read. This may happen before the start of
+                the connection is reported.
         """
         for descriptor in [each for each in self._addresses if has_authenticated(each)]:
             self.close(descriptor)

@@ -1,7 +1,8 @@
 """Anatomy: the size of an item, and the ids that it makes and names, without knowing its class.
 
 Derived from the annotations of the message classes, as the codec is. Used by the pipe. An item *makes* the id in its
-first id column: a task, an object, a graph. It *names* all its ids, also those in `object_ids`. Payloads are not read.
+first id column: the id of a task, an object or a graph. An item *names* all its ids, including those in `object_ids`.
+Payloads are not read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _OBJECT_IDS = "object_ids"
 
 
 class Anatomy:
-    """The anatomy of one message class."""
+    """Finds the size and the ids of items of one message class."""
 
     def __init__(self, item: type) -> None:
         kinds = {name: kind for name, (kind, _) in column_kinds(item).items()}
@@ -38,7 +39,7 @@ class Anatomy:
         return size + size_of(self._frames(item)) if self._frames else size
 
     def made_by(self, item: Any) -> bytes:
-        """Return the id that the item makes; `NO_ID` if it makes none."""
+        """Return the id that the item makes; `NO_ID` if the item makes no id."""
         return self._ids[0](item) if self._ids else NO_ID
 
     def named_by(self, item: Any) -> Iterator[bytes]:
@@ -52,4 +53,4 @@ class Anatomy:
 
 
 anatomy: Callable[[type], Anatomy] = cache(Anatomy)
-"""the anatomy of a message class"""
+"""returns the `Anatomy` of a message class, made at the first call"""

@@ -31,8 +31,8 @@ from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 MESSAGE_ITEMS = 2048
-"""The most items in one message, all batches together. Further items get their own message; a larger message is
-refused.
+"""The most items in one message, all batches together. A sender puts further items into another message; a receiver
+refuses a larger message.
 """
 
 # A numbered message of one segment: the number of segments less one, their size, the pointer to the root (which follows
@@ -51,7 +51,7 @@ UNWRITABLE = (
     KjException,
     struct.error,
 )
-"""The exceptions that encoding an item can raise; lack of memory is not among them."""
+"""The exceptions that encoding an item can raise. `MemoryError` is not one of these."""
 _ROOT_POINTER = 3 << 32 | 1 << 48
 
 
@@ -181,7 +181,9 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
 
 
 class _Codecs(dict[str, _DirectionCodec]):
-    """Codecs by the name of the direction. Each is made at its first use: a client never needs those of processors."""
+    """The codecs, by the name of the direction. Each codec is made at its first use: a client never needs the codecs of
+    processors.
+    """
 
     def __missing__(self, name: str) -> _DirectionCodec:
         codec = self[name] = _DirectionCodec(next(each for each in DIRECTIONS if each.name == name))
@@ -192,7 +194,7 @@ _CODECS = _Codecs()
 
 
 def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
-    """Make the codec of a direction now, for example before a process forks others that need it.
+    """Make the codec of a direction now, for example before a process forks other processes that need the codec.
 
     Args:
         items: the items of a message for which a stencil is cut; may be empty.
@@ -218,10 +220,11 @@ def encode(
     """Write items as unnumbered messages, in order; runs of one type become one batch of columns.
 
     Args:
-        counts: items written so far by class; this call adds its own (`Traffic.items`).
+        counts: the numbers of items written so far, by class (`Traffic.items`); this call adds the items that it
+            writes.
 
     Returns:
-        the header frame and the payload frames of each message. There is one message for up to `MESSAGE_ITEMS` items.
+        the header frame and the payload frames of each message. Each message has up to `MESSAGE_ITEMS` items.
     """
     if len(items) <= MESSAGE_ITEMS:
         return [encode_message(direction, items, counts=counts)] if items else []
@@ -236,13 +239,13 @@ def encode_message(
     heard: int = 0,
     counts: defaultdict[type, int] | None = None,
 ) -> tuple[bytes, list[Any]]:
-    """Write items as one message. Return its header frame and its payload frames.
+    """Write items as one message. Return the header frame and the payload frames of the message.
 
     Args:
-        items: at most `MESSAGE_ITEMS`.
-        number: the number of the message in its session; 0 for an unnumbered one.
+        items: at most `MESSAGE_ITEMS` items.
+        number: the number of the message in its session; 0 for an unnumbered message.
         heard: the highest number received from the other side.
-        counts: as for `encode`.
+        counts: the numbers of items written so far, by class, as for `encode`.
     """
     codec = _CODECS[direction.name]
     if 0 < len(items) <= ITEMS_MOST:
@@ -297,7 +300,7 @@ def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
 
 
 def with_heard(header: bytes, heard: int) -> bytes:
-    """Return the header of an encoded message, with its `heard` replaced."""
+    """Return the header of an encoded message, with the field `heard` replaced."""
     segments = int.from_bytes(header[:4], "little")
     place = _NUMBERS_AT + 4 * (segments + segments % 2)
     return header[: place + 8] + heard.to_bytes(8, "little") + header[place + 16 :]

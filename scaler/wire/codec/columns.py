@@ -1,7 +1,7 @@
 """Columns: how the values of one field of all items of a batch are written, read and checked.
 
-Used by the codec. All input is untrusted. A value that its reader would refuse is refused when it is written, except
-for counts and the numbers of enumerations, which only the reader checks.
+Used by the codec. All input is untrusted. A writer refuses each value that a reader would refuse, except counts and the
+numbers of enumerations, which only the reader checks.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK
 TEXT_CHARACTERS = NAME_CHARACTERS
 """The most characters of a name or version, and of each name in a list. Longer texts are cut when read."""
 REASON_CHARACTERS = 1024
-"""The most characters of a sentence, which may contain names and versions. Longer ones are cut."""
+"""The most characters of a sentence, which may contain names and versions. Longer sentences are cut."""
 TRACEBACK_CHARACTERS = 4096
-"""The most characters of a traceback; of longer ones the end is kept."""
+"""The most characters of a traceback. Of a longer traceback, the end is kept."""
 LINE_CHARACTERS = 8192
-"""The most characters of a line that a task wrote; of longer ones the beginning is kept."""
+"""The most characters of a line that a task wrote. Of a longer line, the beginning is kept."""
 
 NAMES_MOST = 65_536
-"""the most names of a list, counted before the list is split"""
+"""the most names in a list of names, checked before the list is split"""
 
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
-"""The condition for the values of a field, beyond their column: the second part of its annotation."""
+"""The condition for the values of a field, in addition to the type of the column. It is the second part of the
+annotation.
+"""
 
 
 class ColumnCodec(NamedTuple):
-    """How the values of one field are written and read."""
+    """Writes, reads and checks the values of one field."""
 
     default: Any
     write: Callable[[list[Any]], Any]
@@ -118,7 +120,7 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
 
 
 def _number_column(code: str) -> ColumnCodec:
-    """Return a column of numbers in the format `code` of the `struct` module, one after the other."""
+    """Return a column of consecutive numbers in the format `code` of the `struct` module."""
     size = struct.calcsize(f"<{code}")
 
     def write(values: list[int]) -> bytes:
@@ -210,7 +212,7 @@ def most_of(rule: Rule) -> int | None:
 
 @functools.cache
 def column_kinds(item: type) -> dict[str, tuple[str, Rule]]:
-    """Return field name -> column kind and rule of a message class."""
+    """Return a map from each field name of a message class to its column kind and rule."""
     hints = typing.get_type_hints(item, include_extras=True)
     return {
         name: (hint.__metadata__[0], hint.__metadata__[1] if len(hint.__metadata__) > 1 else None)

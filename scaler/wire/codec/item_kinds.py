@@ -1,6 +1,7 @@
 """ItemKind: the shape of the items of a message class, and the values for which their stencils have holes.
 
-Made by the codec from the annotations of the class; used by the tables of stencils. Values are not interpreted.
+Made by the codec from the annotations of the class; used by the tables of stencils. This module does not interpret
+values.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any, NamedTuple, TypeAlias
 Shape: TypeAlias = tuple[Any, ...]
 
 FORMATS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4)}
-"""formats of the `struct` module and sizes in bytes, by the kind of a column of numbers"""
+"""the format of the `struct` module and the size in bytes, for each kind of number column"""
 _SIZED = ("id", "bytes")
 _LOOSE = ("text", "frames")
 
 
 class ColumnKind(NamedTuple):
-    """One field of a message class."""
+    """The column of one field of a message class."""
 
     name: str
     kind: str
@@ -32,7 +33,7 @@ class ColumnKind(NamedTuple):
 
 
 class ItemKind:
-    """One message class."""
+    """The columns of one message class, as stencils need them."""
 
     def __init__(self, item: type, batch: Callable[[Sequence[Any]], Any], columns: Sequence[ColumnKind]) -> None:
         self.item = item
@@ -41,9 +42,9 @@ class ItemKind:
         sized = [index for index, column in enumerate(columns) if column.kind in _SIZED]
         numbers = [index for index, column in enumerate(columns) if column.kind in FORMATS]
         self.firm = sized + numbers
-        """columns for which a stencil has holes; the others must be empty"""
+        """the columns for which a stencil has holes; all other columns must be empty"""
         self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
-        """the position among `firm` of the value that may have any length; None if there is none"""
+        """the position of the value of any length among the `firm` columns; None if all lengths are fixed"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
         loose = [column.name for column in columns if column.kind in _LOOSE]
@@ -62,7 +63,7 @@ class ItemKind:
 
 
 def tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return `make(*keys)`, but as a function that always returns a tuple, also for one key or none."""
+    """Return `make(*keys)` as a function that always returns a tuple, even for a single key or no key."""
     if len(keys) > 1:
         return make(*keys)
     if not keys:

@@ -36,12 +36,12 @@ def first_line(error: Exception) -> str:
 
 
 def utf8(text: str) -> bytes:
-    """Return any `str` as bytes, even with lone surrogates, as in file names and exceptions."""
+    """Return any `str` as bytes, even a text with lone surrogates, as in file names and exceptions."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def behind(data: bytes) -> bytes:
-    """Return the bytes after a message in the standard framing."""
+    """Return the bytes that follow a message in the standard framing."""
     return data[_segments(data)[1] :]
 
 
@@ -87,6 +87,6 @@ SCHEMAS = _Schemas()
 
 
 def load_schemas(*names: str) -> None:
-    """Load schema files now. Later, the library would abort a process that cannot open more files."""
+    """Load schema files now. A later load would abort the process if it cannot open more files."""
     for name in names:
         SCHEMAS[name]

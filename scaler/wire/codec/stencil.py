@@ -1,12 +1,12 @@
 """Stencil: the bytes that all messages of one shape share, with holes for their values.
 
 Cut and kept by the table of a direction (`stencils.py`). Writing messages that differ in one value shows where that
-value lies. Writing a message then means filling the holes. Reading means comparing the bytes around the holes and
-taking the values out.
+value lies. With a stencil, a message is written by filling the holes. A message is read by comparing the bytes around
+the holes and taking the values out.
 
 One value may have any length: the arguments or the result of a task, whose length differs in almost every message. The
-bytes after it move, and some words before it depend on its length: the size of the message, the positions of moved
-parts, the length itself. Writing messages with three lengths shows how these words change.
+bytes after this value move, and some words before the value depend on its length: the size of the message, the
+positions of moved parts, the length itself. Writing messages with three lengths shows how these words change.
 
 A stencil accepts exactly what the codec accepts, and writes what the codec reads as the same items.
 """
@@ -46,7 +46,7 @@ class Hole(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A word that depends on the length of the value that stretches."""
+    """A word that depends on the length of the value of any length."""
 
     start: int
     plain: int
@@ -85,14 +85,15 @@ class _Takers:
     """Makes items from the values in a message.
 
     Args:
-        place_of: by firm column, the position of its value among the found values; other columns have their defaults.
+        place_of: the position of each firm column's value among the found values; columns that are not in it have their
+            defaults.
         n_found: the number of values found.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
         self._defaults = tuple(column.default for kind in kinds for column in kind.columns)
         self._takers: list[tuple[ItemKind, list[Callable[[Any], tuple[Any, ...]]]]] = []
-        """for each batch, its kind and a getter for each item; consecutive items of one kind share a batch"""
+        """the kind of each batch, and a getter for each item in it; consecutive items of one kind share a batch"""
         self._limits: list[tuple[int, int]] = []
         self._checks: list[tuple[int, Callable[[Any], bool]]] = []
         n_values = n_columns = 0
@@ -131,9 +132,9 @@ class Stencil:
     """The stencil of one shape.
 
     Args:
-        numbers: the places of the number of the message and of the acknowledged number; may be empty.
-        holes: the places of the present values, in order.
-        present: for each hole, the position of its value among all values.
+        numbers: the holes for the number of the message and for the acknowledged number; may be empty.
+        holes: the holes for the present values, in order.
+        present: the position of each hole's value among all values.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class Stencil:
         return self._pack(*parts)
 
     def read(self, header: bytes) -> list[Any] | None:
-        """Return the batches in `header`, which has the size of the stencil; None if it is not of this shape."""
+        """Return the batches in `header`, which must have the size of the stencil; None if the shape differs."""
         parts = self._unpack_from(header)
         return self._batches(parts[1::2]) if parts[::2] == self._around else None
 
@@ -169,9 +170,10 @@ class StretchStencil:
     """The stencil of one shape with a value of any length.
 
     Args:
-        message: a message in which this value is a single byte, at `start`.
-        words: the words that depend on its length; the first that changes with each byte is the length itself.
-        stretch: the position of the value among all values.
+        message: a message in which the value of any length is a single byte, at `start`.
+        words: the words that depend on the length of this value. The first word that changes with each byte is the
+            length itself.
+        stretch: the position of this value among all values.
     """
 
     def __init__(
@@ -216,7 +218,7 @@ class StretchStencil:
         return b"".join((head, stretch, _PADDING[length & 7], tail))
 
     def read(self, header: bytes) -> list[Any] | None:
-        """Return the batches in `header`; None if it is not of this shape."""
+        """Return the batches in `header`; None if `header` has another shape."""
         if len(header) < self._size:
             return None
         length = _WORD.unpack_from(header, self._length_at)[0] >> 3
@@ -239,7 +241,7 @@ class Cutter:
 
     Args:
         write: writes items with the codec, without numbers.
-        numbers: the places of the number of a message and of the acknowledged number; may be empty.
+        numbers: the holes for the number of a message and for the acknowledged number; may be empty.
     """
 
     def __init__(self, write: Write, numbers: Sequence[Hole]) -> None:
@@ -266,7 +268,9 @@ class Cutter:
         return stencil if stencil.write(tuple(values), 0, 0) == self._message(kinds, values) else None
 
     def cut_stretch(self, kinds: Sequence[ItemKind], items: Sequence[Any], stretch: int) -> StretchStencil | None:
-        """Return the stencil for the shape of `items` in which one value may have any length; None as for `cut`."""
+        """Return the stencil for the shape of `items` in which one value may have any length. Return None if such
+        messages are too large, or a value has no place of its own.
+        """
         found = _values(kinds, items)
         if found is None:
             return None
@@ -296,7 +300,9 @@ class Cutter:
     def _holes(
         self, kinds: Sequence[ItemKind], values: list[Any], plain: bytes, present: Sequence[int]
     ) -> list[Hole] | None:
-        """Return the places of the values at the positions `present`; None if one cannot be found, or two overlap."""
+        """Return the places of the values at the positions `present`; None if a place cannot be found, or two places
+        overlap.
+        """
         columns = _firm_columns(kinds)
         holes: list[Hole] = []
         for index in present:
@@ -309,7 +315,9 @@ class Cutter:
         return None if overlap else holes
 
     def _probe(self, kinds: Sequence[ItemKind], values: list[Any], changed: int | None = None) -> bytes:
-        """Return a message of the same shape; each byte of the value `changed` differs from those of other values."""
+        """Return a message of the same shape in which each byte of the value `changed` differs from the bytes of all
+        other values.
+        """
         probes = [
             _probe(column, value, 0xFE if index == changed else 0x01) if value else column.default
             for index, (column, value) in enumerate(zip(_firm_columns(kinds), values, strict=True))
@@ -326,19 +334,19 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if one is neither `bytes` nor `int`, which only the codec can write."""
+    """Return the values of the items; None if any value is neither `bytes` nor `int`: only the codec can write it."""
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value there; None if any other byte depends on
-    it.
+    """Return the words before `start` that depend on the length of the value at `start`; None if any other byte depends
+    on this length.
 
     Args:
         plain: a message in which the value has 1 byte.
-        longer: the message with 2 bytes.
-        wider: the message with 9 bytes.
+        longer: the same message with a value of 2 bytes.
+        wider: the same message with a value of 9 bytes.
     """
     end = start + 8
     if longer[start + 8 :] != plain[end:] or wider[start + 16 :] != plain[end:]:
@@ -356,7 +364,7 @@ def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word]
 
 
 def _probe(column: ColumnKind, value: Any, byte: int) -> Any:
-    """Return a value of the same size, with `byte` as each of its bytes."""
+    """Return a value of the same size as the given value, in which each byte is `byte`."""
     if type(value) is bytes:
         return bytes([byte]) * len(value)
     return int.from_bytes(bytes([byte]) * FORMATS[column.kind][1], "little", signed=column.kind == "i32")
@@ -368,7 +376,7 @@ def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
-    """Return where two messages differ, if that is one stretch of the size of the value; otherwise None."""
+    """Return where two messages differ; None unless they differ in one stretch of the size of the value."""
     if len(plain) != len(changed) or plain == changed:
         return None
     text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]

@@ -1,7 +1,8 @@
 """Stencil warm-up: cuts the stencils of the most frequent messages before the first of them is sent.
 
-Cutting one takes half a millisecond. The fork server cuts them for all processors; the scheduler and the agent cut
-theirs soon after they start. Messages of other shapes are slower until some of the shape have been seen.
+Cutting a stencil takes half a millisecond. The fork server cuts the stencils for all processors. The scheduler and the
+agent cut their own stencils soon after they start. Messages of other shapes are slower until some messages of the shape
+have been seen.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from scaler.wire.messages.processor import ProcessorReady, ResumeRequest, Resume
 from scaler.wire.messages.worker import RunBlocked, RunResult, RunTask, RunUnblocked
 
 Usual: TypeAlias = Sequence[tuple[Direction, Sequence[Any]]]
-"""frequent messages: the direction and the items of each"""
+"""frequent messages: the direction of each message, and the items in it"""
 
 _TASK, _FUNCTION = TaskId(b"t" * ID_BYTES), ObjectId(b"f" * ID_BYTES)
 _PAYLOAD = b"payload"  # of any length
 _ZERO_OR_NOT = (0, 1)
-"""A field that is zero changes the shape: the first worker of a node is number 0, and tasks may be nested or not."""
+"""The values for fields that may be zero, because a zero changes the shape: the first worker of a node is number 0, and
+tasks may be nested or not.
+"""
 
 
 def _task(priority: int) -> Task:

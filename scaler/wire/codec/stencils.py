@@ -1,16 +1,17 @@
 """Stencils: a fast path for small messages, most of which differ from the previous one in a few bytes only.
 
-With one task at a time, each message holds an item or two. Writing or reading it through the schema costs more than
-all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same fields)
-have the same bytes except for the values. So after some messages of a shape, a stencil is cut for it (`stencil.py`).
-Consecutive items of one kind make one batch of columns: such a message has a stencil only if their shapes are equal.
+With one task at a time, each message holds an item or two. Writing or reading such a message through the schema costs
+more than all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same
+fields) have the same bytes except for the values. So after some messages of a shape, a stencil is cut for the shape
+(`stencil.py`). Consecutive items of one kind make one batch of columns: such a message has a stencil only if the shapes
+of these items are equal.
 
-The length of arguments and results differs in almost every message. So a second table has the shapes without their
-length. Its stencils take about a microsecond more, and are used if none of the first table fits. A length that is very
-frequent, in written or read messages, gets a stencil of the first table.
+The length of arguments and results differs in almost every message. So a second table has the shapes without this
+length. The stencils of the second table take about a microsecond more, and are used if no stencil of the first table
+fits. A length that is very frequent, in written or read messages, gets a stencil in the first table.
 
-All other messages go through the codec. Both ways give the same items, so peers need not know of stencils. The tables
-have a fixed largest size, whatever peers send.
+All other messages go through the codec. Stencils and codec give the same items, so peers need not know of stencils. The
+tables have a fixed largest size, whatever peers send.
 """
 
 from __future__ import annotations
@@ -30,15 +31,19 @@ SEEN_BEFORE_CUT = 8
 messages without a stencil for each item, so only repeated shapes get one.
 """
 SEEN_BEFORE_CUT_TWICE = 128
-"""The number of messages of a shape that already has a stencil for any length, before it gets one of its own."""
+"""The number of messages of a shape that already has a stencil for any length, before the shape gets a stencil for its
+length.
+"""
 SHAPES_MOST = 1024
-"""The most shapes that are remembered for one direction; when there are more, all are forgotten."""
+"""The most shapes that are remembered for one direction. When this number is exceeded, all shapes are forgotten."""
 CANDIDATES_MOST = 16
-"""The most stencils for one message size, and for any length: each that does not fit costs a comparison."""
+"""The most stencils for one message size, and the most stencils for any length: each stencil that does not fit costs a
+comparison.
+"""
 
 
 class _Seen:
-    """The count of a shape without a stencil of its own."""
+    """The number of messages of a shape that has no stencil of its own."""
 
     __slots__ = ("count", "stretch")
 
@@ -55,7 +60,8 @@ class Stencils:
     Args:
         kinds: the message classes of the direction.
         write: writes items with the codec, without numbers.
-        numbers_at: the offset of the number of a message, which the acknowledged number follows; None if it has none.
+        numbers_at: the offset of the number of a message, which the acknowledged number follows; None if messages have
+            no number.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], write: Write, numbers_at: int | None) -> None:
@@ -64,14 +70,18 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """by shape without its variable length: the stencil, or the number of messages; negative if none can be cut"""
+        """the stencil of each shape without its variable length, or the number of messages of this shape; negative if
+        no stencil can be cut
+        """
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """by message size: the number of messages read by stencils for any length since one was cut for this size"""
+        """for each message size: the number of messages read by stencils for any length, since a stencil was cut for
+        this size
+        """
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
-        """Return the message of `items`; None if there is no stencil for it."""
+        """Return the message of `items`; None if no stencil fits the items."""
         shaped = self._kinds[type(items[0])].shape(items[0]) if len(items) == 1 else self._shape(items)
         if shaped is None:
             return None
@@ -149,7 +159,9 @@ class Stencils:
         return values, shape
 
     def _count_shape(self, shape: Shape, items: Sequence[Any], seen: Stencil | _Seen | None) -> StretchStencil | None:
-        """Count a message without a stencil of its own. Return the stencil for any length, if it existed before."""
+        """Count a message without a stencil of its own. Return the stencil for any length, if such a stencil existed
+        before.
+        """
         if seen is None:
             seen = self._new(shape)
         elif type(seen) is not _Seen:
@@ -205,7 +217,9 @@ class Stencils:
 
 
 def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]:
-    """Return two positions for each present value of any length: in the shape, and among all values."""
+    """Return two positions for each present value of any length: its position in the shape, and its position among all
+    values.
+    """
     found, n_before = [], 0
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:

@@ -15,7 +15,7 @@ from scaler.wire.codec.schemas import SCHEMAS, behind, first_line, read, utf8
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
-"""The size of the caches of encoded and decoded options: most tasks of a program share a few."""
+"""The size of the caches of encoded and decoded options: most tasks of a program share a few sets of options."""
 
 
 SHORT_BYTES = 200
@@ -29,15 +29,15 @@ class TaskFailure(NamedTuple):
     traceback: str
     exception: bytes
     bases: tuple[str, ...] = ()
-    """the names of the base classes of its class"""
+    """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised it: that of the result, or one that it depends on; empty: unknown"""
+    """the task that raised the exception: the task of the result, or a task that it depends on; empty: unknown"""
     place: bytes = b""
-    """facts about the process that raised it, which follow the message; empty: unknown"""
+    """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 
     @property
     def short(self) -> str:
-        """The type and the message, shortened, as monitors show them."""
+        """The type and the message of the exception, shortened, as monitors show them."""
         return f"{self.type_name}: {self.text}".encode()[:SHORT_BYTES].decode(errors="ignore")
 
     def encode(self) -> bytes:
@@ -69,33 +69,35 @@ class RunOptions(NamedTuple):
     """The `options` of a task: everything except function, arguments, name and priority."""
 
     profiling: bool = False
-    """measure time and memory, for the profile in the result"""
+    """whether to measure the time and memory of the task, for the profile in its result"""
     at_most_once: bool = False
-    """never start the task a second time, even if it was lost with its worker"""
+    """whether the task must never start a second time, even if it was lost with its worker"""
     retries: int = 0
-    """how many times to run the task again after an exception in `retry_on` or a time-out"""
+    """the number of times that the task runs again after an exception in `retry_on` or a time-out"""
     timeout_ms: int = 0
-    """end the task after this time; 0: the limit of its worker"""
+    """the longest run time of the task; 0: the limit of its worker"""
     capabilities: tuple[tuple[str, int], ...] = ()
-    """the resources that the worker must have, and the amount of each that the task takes"""
+    """the resources that the worker must have, and the amount of each resource that the task takes"""
     was_submitted: bool = False
-    """whether an earlier scheduler had the task, where it may have started or ended. Then it is not started again: it
-    continues only as a run that an agent has
+    """whether an earlier scheduler had the task, which may have started or ended there. Such a task is not started
+    again: it continues only as a run that an agent has
     """
     retry_on: tuple[str, ...] = ()
-    """names of exception classes, as in `TaskFailure`; derived classes count too"""
+    """the names of the exception classes after which the task is retried, as in `TaskFailure`; derived classes count
+    too
+    """
     retry_delay_ms: int = 0
-    """the wait before the first retry; it doubles with each further one"""
+    """the time before the first retry; doubled for each further retry"""
     no_worker_timeout_ms: int = 0
-    """fail the task after this time without a connected worker that could take it; 0: no limit"""
+    """the longest time that the task waits while no connected worker could run it, before it fails; 0: no limit"""
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""
-    """the name of the only worker that may run the task; empty: any"""
+    """the name of the only worker that may run the task; empty: any worker"""
     seed: tuple[int, ...] = ()
-    """the entropy of the random generators, in 32-bit words; empty: they have fresh state"""
+    """the entropy of the random generators of the task, in 32-bit words; empty: the generators have fresh state"""
     seed_spawns: bool = False
-    """whether the spawn key is the number in the last 8 bytes of the task id; otherwise there is none"""
+    """whether the spawn key is the number in the last 8 bytes of the task id; otherwise the call has no spawn key"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column; empty if all options have their defaults."""
@@ -112,7 +114,7 @@ class RunOptions(NamedTuple):
         return plain == _DEFAULTS
 
     def seed_of(self, task_id: bytes) -> CallSeed:
-        """Return the seed of the call with this id; `NO_SEED` without the option."""
+        """Return the seed of the call with this id; `NO_SEED` without the option `seed`."""
         if not self.seed:
             return NO_SEED
         return CallSeed(self.seed, (index_of(task_id),) if self.seed_spawns else ())
@@ -127,10 +129,11 @@ class RunOptions(NamedTuple):
         return _read(data) if data else _DEFAULTS
 
     def retry_reason(self, failure: bytes) -> str:
-        """Return the exception of a failed task, as text, if the task is retried for it; otherwise empty.
+        """Return the exception of a failed task, as text, if the task is to be retried after this exception; otherwise
+        empty.
 
         Args:
-            failure: a `TaskFailure`, from a peer.
+            failure: an encoded `TaskFailure`, from a peer.
         """
         try:
             read_failure = read(SCHEMAS["common"].TaskFailure, failure)

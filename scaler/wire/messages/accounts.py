@@ -1,6 +1,6 @@
 """Accounts in messages: the number of a root client among those of its owner, and the tag of that owner.
 
-Used by the scheduler, which joins both parts in one integer, and by the queues of agents. A tag depends only on the
+Used by the scheduler, which joins number and tag in one integer, and by the queues of agents. A tag depends only on the
 name of an owner, so the owners of runs are the same at another scheduler.
 """
 
@@ -34,7 +34,7 @@ def account_in(item: HasAccount) -> int:
 
 
 def account_of(tag: int, number: int) -> int:
-    """Return an account from its parts."""
+    """Return the account made of the tag of an owner and the number of a client."""
     return tag << NUMBER_BITS | number
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from scaler.amounts import AMOUNT_MOST, amount_of, call_of, check_name
 
 Capabilities = tuple[tuple[str, int], ...]
-"""Names and amounts, sorted by name."""
+"""The names and amounts of the capabilities of a node, sorted by name."""
 
 
 def to_text(capabilities: Mapping[str, int], functions: Iterable[str] = ()) -> str:
@@ -33,7 +33,7 @@ def as_text(capabilities: Iterable[tuple[str, int]]) -> str:
 
 
 def from_text(text: str) -> Capabilities:
-    """Return the capabilities in a text. Invalid ones are left out."""
+    """Return the capabilities in a text. Invalid capabilities are left out."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, amount = part.rpartition("=")

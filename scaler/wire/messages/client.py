@@ -38,7 +38,7 @@ class GoodbyeKind(IntEnum):
     """Why a client leaves."""
 
     DISCONNECT = 0
-    """the client has finished; its open work is cancelled"""
+    """the client has finished; the scheduler cancels the open work of this client"""
     SHUTDOWN = 1
     """the scheduler and all workers end too"""
 
@@ -47,11 +47,11 @@ class InputKnowledge(IntEnum):
     """The state of an input of a graph, as its client knows it."""
 
     AWAITED = 0
-    """its task is open"""
+    """the task of the input is open"""
     HERE = 1
-    """its task has ended, as `status` and `payload` report"""
+    """the task of the input has ended, as `status` and `payload` report"""
     STORED = 2
-    """the value is an object of the scheduler, with the id of the task"""
+    """the value of the input is an object at the scheduler, with the id of the task"""
 
 
 TOKEN_BYTES = 8
@@ -59,60 +59,66 @@ TOKEN_BYTES = 8
 
 
 class JobVerb(IntEnum):
-    """The kinds of requests about a job."""
+    """The kinds of requests about a job. `amount`, `first`, `body` and `frames` are fields of the `JobRequest`."""
 
     OPEN = 0
-    """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; if one is set, `first`
-    is the revision that the client has compared
+    """find or create the job with the terms in the body. `amount`: the bits of `JobOpenFlags`. `first`: the revision
+    that the client has compared, if any bit is set
     """
     ROWS = 1
-    """store `amount` rows from `first` on; the frames: their digests and their block; the body: the token of the call,
-    8 bytes, and the digest of the range
+    """store `amount` rows from `first` on. The frames: the digests of the rows and their block. The body: the token of
+    the call (8 bytes) and the digest of the range
     """
     OBJECT = 2
-    """store an object; the body: its id, `amount`: its `InstructionKind`"""
+    """store an object. The body: the id of the object. `amount`: the `InstructionKind` of the object"""
     SEAL = 3
     """complete the rows: the job has `first` rows"""
     READ = 4
-    """return the outcomes of the rows from `first` on, at most `amount`, when the first of them has ended. The body
-    `a`: this client needs the job to run; `s`: answer at once, with the next ended rows
+    """return at most `amount` outcomes of rows from `first` on, when row `first` has ended. The body `a`: this client
+    needs the job to run; `s`: answer at once, with the next ended rows
     """
     READ_NEW = 5
     """return outcomes in the order in which they reached the disk; the body is the id of that order"""
     SHOW = 6
-    """return the state of the job; `amount` 1: when it has ended; 2: with the number of ended rows of each version"""
+    """return the state of the job. `amount` `AT_END`: answer when the job has ended; `VERSIONS`: add the number of
+    ended rows of each version
+    """
     LIST = 7
-    """return the states of all jobs of the owner; `amount` 1, for admins: of all owners"""
+    """return the states of all jobs of the owner, or of all owners if `amount` is 1, which only admins may request"""
     FAILURES = 8
-    """return the failed rows from `first` on, at most `amount`, with their arguments"""
+    """return at most `amount` failed rows from row `first` on, with the arguments of each row"""
     RETRY = 9
-    """run failed rows again; the body identifies the request, so that a resent one does nothing"""
+    """run failed rows again; the body identifies the request, so that a resent request does nothing"""
     CANCEL = 10
     """cancel the job; results of ended rows are kept"""
     FORGET = 11
-    """cancel the job and delete its record; `amount` 1: only if no row has ended and no other program uses it"""
+    """cancel the job and delete the record of the job; `amount` 1: only if no row has ended and no other program uses
+    the job
+    """
     LEAVE = 12
-    """withdraw this client's need of the job"""
+    """withdraw the report that this client needs the job to run"""
     GIVE = 13
-    """transfer a job that is not open to the owner in the body; for admins"""
+    """transfer a job that is not open to the owner named in the body; only admins may request this"""
     ATTEND = 14
-    """report that this client uses the job, in each new session; `amount` 1: it needs the job to run"""
+    """report that this client uses the job, in each new session; `amount` 1: the client needs the job to run"""
     DIGESTS = 15
-    """return the digests of the rows of the range at `first`, and which of them have ended"""
+    """return the digests of the rows of the range at `first`, and which of these rows have ended"""
     REPLACE = 16
-    """replace a stored range, as `ROWS`; rows whose digests differ lose their results and run again. `amount`: the
-    revision that the client has compared; the body begins with a token of the request
+    """replace a stored range, with the fields of `ROWS`; rows whose digests differ lose their results and run again.
+    `amount`: the revision that the client has compared. The body begins with a token of the request
     """
     ARGUMENTS = 17
     """return the arguments of the row `first`, and the facts of its call"""
     TRUNCATE = 18
-    """drop the rows from `first` on, and their results; `amount` and body as of `REPLACE`"""
+    """drop the rows from `first` on, and the results of these rows; `amount` and body are those of `REPLACE`"""
     STORED = 19
     """return the stored function or value with the id in the body"""
 
 
 AT_END, VERSIONS = 1, 2
-"""Values of the `amount` of `SHOW`: answer when the job has ended; add the number of ended rows of each version."""
+"""The values of `amount` in a `SHOW` request. `AT_END`: answer when the job has ended. `VERSIONS`: add the number of
+ended rows of each version.
+"""
 
 
 class JobOpenFlags(IntFlag):
@@ -125,13 +131,15 @@ class JobOpenFlags(IntFlag):
     NEW_VERSION = 4
     """replace the terms of the job by those in the body; ended rows are kept"""
     DROP = 8
-    """with a new version: drop all results"""
+    """drop all results, together with `NEW_VERSION`"""
     IF_NONE_ENDED = 16
-    """with a new version: only if no row has ended"""
+    """make the new version only if no row has ended"""
     SAME_WORK = 32
-    """with a new version: the function and the rows are unchanged"""
+    """the new version has the same function and the same rows"""
     SAME_ROWS = 64
-    """with a new version: only the function changes; the rows stay complete. `first`: the work that the client knows"""
+    """the new version has another function and the same rows, which stay complete. `first`: the work that the client
+    knows
+    """
 
 
 class JobAnswerKind(IntEnum):
@@ -140,17 +148,17 @@ class JobAnswerKind(IntEnum):
     KNOWN = 0
     """the body is JSON: the state of the job"""
     ROWS = 1
-    """the body and the frame are ended rows; if empty, no further row will end in the present state of the job"""
+    """the body and the frame are ended rows; if both are empty, no further row will end unless the job changes"""
     REFUSED = 2
     """the request is refused for the given reason"""
     NOT_FOUND = 3
-    """there is no such job"""
+    """the scheduler has no such job"""
     WAITS = 4
-    """a preliminary answer: the reason is what the job waits for; empty if it waits no longer"""
+    """a preliminary answer. The reason is what the job waits for; empty if the job no longer waits"""
     CONFLICT = 5
-    """row `first` differs from the stored one, or the job now has other work; the reason says how"""
+    """row `first` differs from the stored row, or the job now has other work; the reason describes the difference"""
     CHANGED = 6
-    """the job has another revision than the one that the client has compared: compare again"""
+    """the revision of the job is no longer the one that the client has compared: compare again"""
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -169,25 +177,31 @@ class ClientHello:
     python_version: Text
     cloudpickle_version: Text
     client_id: Id
-    """random, known only to the client and the scheduler: a client resumes its session with it on a new connection"""
+    """a random id, known only to the client and the scheduler: with this id, the client resumes its session on a new
+    connection
+    """
     agent_token: Id = NO_ID
-    """of a client inside a task: the token of the agent's hello, which proves where the client runs; the token ends
-    with the processor
+    """for a client inside a task: the token in the agent's hello, which proves where the client runs; otherwise
+    `NO_ID`
     """
     processor: U32 = 0
-    """of a client inside a task: the number of its processor, which the agent never reuses"""
+    """for a client inside a task: the number of the processor that runs the task. The agent never reuses a number"""
     resumes: U8 = 0
     """`RESUMING` or `RETURNING`; 0 for a new client"""
     heard: U64 = 0
-    """to resume: the highest number received from the scheduler"""
+    """the highest number received from the scheduler, if the client resumes its session"""
     account: U32 = 0
-    """if `resumes` is not 0: the number of its account, which its running tasks give to their nested tasks"""
+    """the account number of the client if `resumes` is not 0; the running tasks of the client pass this number to their
+    nested tasks
+    """
     dial: U32 = 0
-    """the number of the connection, from 1, because a hello may arrive after the next one; 0: not counted"""
+    """the number of the connection, from 1, because a hello may arrive after the hello of a later connection; 0: not
+    counted
+    """
     label: Text = ""
-    """the program and its place, for people"""
+    """the name of the program and where it runs, for people"""
     begun: U32 = 0
-    """to resume: the `dial` of the hello that started the session; 0: not counted"""
+    """the `dial` of the hello that started the session, if the client resumes a session; 0: not counted"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -201,19 +215,25 @@ class Task:
     object_ids: IdRow
     """the ids of the objects among the arguments, joined"""
     priority: I32 = 0
-    """depth and user's priority, see `scaler.wire.messages.priority`; the greater goes first"""
+    """depth and user's priority in one number, see `scaler.wire.messages.priority`; tasks with a greater number run
+    first
+    """
     name: Text = ""
-    """given by the user; empty: the name of its function"""
+    """the name that the user gave the task; empty: the name of the function"""
     options: Options = b""
-    """`RunOptions`; empty: all have their defaults"""
+    """encoded `RunOptions`; empty: all options have their defaults"""
     account: U32 = 0
-    """of a client inside a task: the account in that task's `RunTask`; otherwise 0, and the scheduler adds it"""
+    """from a client inside a task: the account in the `RunTask` of that task; otherwise 0, and the scheduler sets the
+    account
+    """
     frames: FrameColumn = ()
     """the arguments that are too large for the block, in order"""
     rows: RowCount = 0
-    """the number of calls, see `scaler.wire.messages.rows`; the payload has a block for each; 0: one call"""
+    """the number of calls, see `scaler.wire.messages.rows`; the payload has a block for each call; 0: one call"""
     owner: U64 = 0
-    """of a client inside a task: the owner in that task's `RunTask`; otherwise 0, and the scheduler adds it"""
+    """from a client inside a task: the owner in the `RunTask` of that task; otherwise 0, and the scheduler sets the
+    owner
+    """
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -222,9 +242,9 @@ class TaskCancel:
 
     task_id: TaskIdColumn
     waiting: U8 = 0
-    """1: only if it has not started"""
+    """1: cancel the task only if it has not started"""
     rows: RowCount = 0
-    """as in the task, which the scheduler may have split"""
+    """the number of rows of the task, as in `Task`; the scheduler may have split the task"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -235,33 +255,37 @@ class TaskResult:
     status: StatusColumn
     payload: Bytes
     size: U64
-    """0 if the result is in the payload, otherwise the bytes of the object with the task's id, to be requested"""
+    """0 if the result is in the payload; otherwise the bytes of the object that is the result. The object has the id of
+    the task, and the client requests it
+    """
     profile: ProfileColumn = b""
-    """a `PROFILE`, if it was measured"""
+    """a `PROFILE`, if the task was measured; otherwise empty"""
     rows: RowCount = 0
-    """as in the task: all its rows have ended; if they succeeded, the payload has a block for each"""
+    """the number of rows, as in `Task`, all of which have ended; if the status is success, the payload has a block for
+    each row
+    """
     statuses: Bytes = b""
-    """if the status is success: the status of each row as a byte; empty: all succeeded"""
+    """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
     duration_us: U32 = 0
-    """of rows of a map: the time of all of them, from which the client chooses the size of ranges; otherwise 0"""
+    """for rows of a map: the run time of all rows, from which the client chooses the size of ranges; otherwise 0"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphTask:
-    """A graph, followed by `node_count` nodes. When the graph is sent again, so are all its nodes."""
+    """A graph, followed by `node_count` nodes. When the graph is sent again, all its nodes are sent again too."""
 
     graph_id: GraphIdColumn
     node_count: U32
     priority: I32 = 0
-    """of all its tasks, as in `Task`"""
+    """the priority of all tasks of the graph, as in `Task`"""
     name: Text = ""
-    """of all its tasks, as in `Task`"""
+    """the name of all tasks of the graph, as in `Task`"""
     options: Options = b""
-    """of all its tasks, as in `Task`"""
+    """the options of all tasks of the graph, as in `Task`"""
     account: U32 = 0
-    """of all its tasks, as in `Task`"""
+    """the account of all tasks of the graph, as in `Task`"""
     owner: U64 = 0
-    """of all its tasks, as in `Task`"""
+    """the owner of all tasks of the graph, as in `Task`"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -274,25 +298,29 @@ class GraphNode:
     payload: Bytes
     """the block of arguments, which names results of other nodes by their positions"""
     object_ids: IdRow
-    """as in `Task`"""
+    """the ids of the objects among the arguments, as in `Task`"""
     dependencies: PositionRow
-    """the positions of the nodes it depends on, each once: UInt32, little-endian, from 0; all lower than its own"""
+    """the positions of the nodes that this node depends on, each position once. Each is a UInt32, little-endian, counts
+    from 0, and is lower than the position of this node
+    """
     wanted: U8
-    """whether the client wants the result"""
+    """whether the client wants the result of this node"""
     frames: FrameColumn = ()
-    """as in `Task`"""
+    """the arguments that are too large for the block, as in `Task`"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphInput:
-    """The next node of a graph, if it is not a call but the result of another task of the client."""
+    """A node of a graph that is not a call, but the result of another task of the client. Follows the graph like a
+    `GraphNode`.
+    """
 
     graph_id: GraphIdColumn
     position: U32
-    """the position in its graph"""
+    """the position of the input in the graph"""
     task_id: TaskIdColumn
     source_graph: GraphIdColumn
-    """the graph of the task; `NO_ID` if it is in none"""
+    """the graph of the task whose result is the input; `NO_ID` if the task is in no graph"""
     source_position: U32 = 0
     known: KnownColumn = InputKnowledge.AWAITED
     payload: Bytes = b""
@@ -311,9 +339,9 @@ class ClientHeartbeat:
     """The client is alive."""
 
     sent_ns: U64
-    """the sender's clock, which the echo repeats"""
+    """the time at the client in nanoseconds, which the echo repeats"""
     has_unsaid: U8 = 0
-    """1: some open work has not been sent, because it waits for the window"""
+    """1: the client has open work that it has not sent, because the window is full"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -327,10 +355,10 @@ class ClientHeartbeatEcho:
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientResting:
-    """The task of this client only waits, and the client sent all its other items before this one."""
+    """The task of this client does nothing but wait, and the client sent all other items before this one."""
 
     wait: U32
-    """the number of the wait, which its agent knows too"""
+    """the number of the wait, which the agent of the task knows too"""
     heard: U64
     """the highest number received from the scheduler"""
 
@@ -343,30 +371,30 @@ class ExplainRequest:
     graph_id: GraphIdColumn
     """the graph of the node; `NO_ID` if the task is not a node"""
     position: U32 = 0
-    """of a node: its position in the graph"""
+    """the position of the task in the graph, if the task is a node"""
     wanted: U8 = 0
-    """1: the client waits for the result; if the worker of the task is paused, it starts this task next"""
+    """1: the client waits for the result. If the worker of the task is paused, that worker starts this task next"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class ExplainResponse:
-    """Where a task is, and what it waits for."""
+    """The state of a task, and what the task waits for."""
 
     task_id: TaskIdColumn
     state: Text
-    """the state as monitors name it; empty if the scheduler does not have the task"""
+    """the state of the task as monitors name it; empty if the scheduler does not have the task"""
     waits_for: Text
-    """one of the words of `scaler.actors.insight.explanations`"""
+    """the reason for waiting: one of the words of `scaler.actors.insight.explanations`"""
     sentence: Reason
     """what the task waits for, as a sentence for people, with advice"""
     worker: Text = ""
-    """the worker that has it, or ran it last"""
+    """the worker that has the task, or ran it last"""
     tries: U32 = 0
-    """the number of the present try, from 1; 0: unknown"""
+    """the number of the present try of the task, from 1; 0: unknown"""
     past: Reason = ""
-    """why the earlier tries ended, for people"""
+    """why the earlier tries of the task ended, for people"""
     state_ms: U64 = 0
-    """the least number of milliseconds that it has been in this state; 0: unknown"""
+    """the least number of milliseconds that the task has been in this state; 0: unknown"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -385,7 +413,9 @@ class ClientShutdownResponse:
 
 
 WORKERS, OBJECTS = 1, 2
-"""The details that an `InfoRequest` can request: each worker, or the objects of its client."""
+"""The details that an `InfoRequest` can request: each worker (`WORKERS`), or the objects of the requesting client
+(`OBJECTS`).
+"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -394,15 +424,17 @@ class InfoRequest:
 
     number: U32
     detailed: U8 = 0
-    """details to report too: `WORKERS`, `OBJECTS`, or 0"""
+    """the details that the client also requests: `WORKERS`, `OBJECTS`, or 0"""
     workers: U32 = 0
-    """answer again whenever workers connect, until this number is connected; 0: answer once"""
+    """the number of workers to wait for: the scheduler answers whenever workers connect, until this number is
+    connected; 0: one answer only
+    """
     restart: U8 = 0
-    """whether all agents replace their worker processes, before the answer"""
+    """whether all agents replace their worker processes before the answer"""
     leave: Names = ""
-    """names of workers whose agents leave after their running tasks"""
+    """the names of workers whose agents leave when their running tasks have ended"""
     cancel: Names = ""
-    """short ids, in hex, of tasks of any client to cancel"""
+    """the short ids, in hex, of tasks to cancel; the tasks may belong to any client"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -413,13 +445,13 @@ class InfoResponse:
     workers: U32
     """the number of connected workers"""
     clusters: U32
-    """the number of their agents"""
+    """the number of agents of the connected workers"""
     clients: U32
     """the number of connected clients, including those inside tasks"""
     waiting_tasks: U32
     """the number of tasks that wait at the scheduler for a worker"""
     refused: Text = ""
-    """why the scheduler refused what the request asks of agents; empty if it did it"""
+    """why the scheduler refused what the request asks of agents; empty if the scheduler did not refuse"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -429,11 +461,11 @@ class WorkerDetails:
     number: U32
     name: Text
     cluster: U32
-    """the position of its agent in this answer"""
+    """the position of the worker's agent among the agents in this answer"""
     tasks: U32
-    """the number of its tasks: running, blocked or queued"""
+    """the number of the worker's tasks: running, blocked or queued"""
     blocked_tasks: U32
-    """how many of its tasks wait for nested tasks"""
+    """how many of the worker's tasks wait for nested tasks"""
     python_version: Text
     package_version: Text
     capabilities: Text
@@ -447,26 +479,26 @@ class ObjectDetails:
     object: ObjectIdColumn
     name: Text
     kind: U8
-    """0: a stored value; 1: a function; 2: an argument of one task; 3: a result"""
+    """the kind of the object. 0: a stored value; 1: a function; 2: an argument of one task; 3: a result"""
     place: U8
-    """where its bytes are; 0: at the scheduler; 1: with its client; 2: with an agent; 3: lost"""
+    """where the bytes of the object are. 0: at the scheduler; 1: at the client; 2: at an agent; 3: lost"""
     size_bytes: U64
     copies: U32
-    """the number of agents that have fetched it"""
+    """the number of agents that have fetched the object"""
     users: U32
-    """the number of open tasks that need it"""
+    """the number of open tasks that need the object"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class OutputRequest:
-    """Send the lines that a task has written, or from now on those that all tasks of this client write."""
+    """Send the stored lines of one task, or all lines that the tasks of this client write from now on."""
 
     number: U32
-    """chosen by the client, and repeated in the answer"""
+    """a number that the client chooses, and the answer repeats"""
     task_id: TaskIdColumn
-    """`NO_ID`: all tasks"""
+    """the task whose lines are requested; `NO_ID`: all tasks"""
     report: U8 = 0
-    """whether only the latest progress report of the task is requested, which is not among its lines"""
+    """1: send the latest progress report of the task instead of the lines"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -474,13 +506,13 @@ class OutputLine:
     """A line that a task of this client has written."""
 
     number: U32
-    """the number of the request"""
+    """the number of the `OutputRequest`"""
     task_id: TaskIdColumn
     stream: StreamColumn
     time_us: U64
-    """microseconds since 1970, by the clock of the worker's host"""
+    """the time of the line in microseconds since 1970, by the clock of the worker's host"""
     dropped: U32
-    """the number of lines left out just before this one"""
+    """the number of lines of the task left out just before this line"""
     name: Text
     """the name of the task"""
     worker: Text
@@ -492,17 +524,17 @@ class OutputResponse:
     """All stored lines of a task have been sent."""
 
     number: U32
-    """the number of the request"""
+    """the number of the `OutputRequest`"""
     dropped: U32
-    """the number of lines of the task left out, including those before the first stored one"""
+    """the number of lines of the task left out, including those before the first stored line"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class JobRequest:
-    """A request about a job. If it is resent in a new session, it takes effect only once."""
+    """A request about a job. A request that is resent in a new session takes effect only once."""
 
     number: U32
-    """chosen by the client, and repeated in the answer"""
+    """a number that the client chooses, and the answer repeats"""
     verb: JobVerbColumn
     name: Text
     """the name of the job"""
@@ -510,25 +542,23 @@ class JobRequest:
     amount: U32 = 0
     body: Bytes = b""
     record: Bytes = b""
-    """the id of the record, 8 bytes; empty: the job that has the name now. In requests for results, the number of the
-    work follows, 4 bytes
+    """the id of the job's record (8 bytes); empty: the job that has the name now. In requests for results, the number
+    of the work follows (4 bytes)
     """
     frames: FrameColumn = ()
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class JobResponse:
-    """An answer to a `JobRequest`: any number with the status `WAITS`, then a final one."""
+    """An answer to a `JobRequest`. Any number of answers with the status `WAITS` may precede the final answer."""
 
     number: U32
-    """the number of the request"""
+    """the number of the `JobRequest`"""
     status: JobStatusColumn
     first: U64 = 0
-    """with rows: the first one; for `READ_NEW`, and for a `READ` of rows in the order in which they end: where to
-    continue
-    """
+    """with rows: the first row. If rows come in the order in which they end: where the next request continues"""
     amount: U32 = 0
-    """with rows: their number"""
+    """with rows: the number of rows"""
     body: Bytes = b""
     reason: Reason = ""
     frames: FrameColumn = ()

@@ -18,7 +18,7 @@ ROWS_MOST = 4096
 
 
 class UpperLimit(NamedTuple):
-    """The greatest accepted number in a column, where a greater one could make the receiver use too much memory."""
+    """The greatest accepted number in a column. A greater number could make the receiver use too much memory."""
 
     most: int
 
@@ -36,15 +36,15 @@ class FixedRows(NamedTuple):
 
 
 NAMES = "names"
-"""A text with names separated by commas."""
+"""The rule for a text column with names separated by commas."""
 OPTIONS = "options"
-"""Encoded `RunOptions`, or empty."""
+"""The rule for a bytes column with encoded `RunOptions`, or empty bytes."""
 REASON = "reason"
-"""A text that is a sentence."""
+"""The rule for a text column with sentences."""
 TRACEBACK = "traceback"
-"""A text of several lines."""
+"""The rule for a text column with texts of several lines."""
 LINE = "line"
-"""A line that a task wrote, without its line end."""
+"""The rule for a text column with lines that tasks wrote, without line ends."""
 
 U8 = Annotated[int, "u8"]
 U16 = Annotated[int, "u16"]
@@ -72,7 +72,9 @@ T = TypeVar("T")
 
 
 class Batch(list[T]):
-    """Items of one class that arrived together. `Batch[Task]` is a class of its own: messages are handled by class."""
+    """Items of one class that arrived together. `Batch[Task]` is a class, so that a batch is handled by the class of
+    its items.
+    """
 
     item: ClassVar[type]
 

@@ -44,27 +44,29 @@ class TaskStatus(IntEnum):
     """How a task ended."""
 
     SUCCESS = 0
-    """the payload or the frames are its result"""
+    """the task succeeded; the payload or the frames are the result"""
     FAILED = 1
-    """it raised; the payload is a `TaskFailure`"""
+    """the task raised an exception; the payload is a `TaskFailure`"""
     CANCELED = 2
-    """it was cancelled"""
+    """the task was cancelled"""
     PROCESSOR_DIED = 3
-    """the process that ran it ended; the payload explains how"""
+    """the process that ran the task ended; the payload explains how"""
     WORKER_DIED = 4
-    """the worker that ran it was lost too often; the payload names it"""
+    """the task lost its worker too often; the payload names the worker"""
     NO_WORKER = 5
-    """refused: no worker has capacity for it"""
+    """the task was refused, because no worker has capacity for the task"""
     NOT_FOUND = 6
     """the receiver does not know the task"""
     MISSING_OBJECTS = 7
-    """an object that it needs is no longer stored; the payload names it"""
+    """an object that the task needs is no longer stored; the payload names the object"""
     INTERNAL_ERROR = 8
-    """the scheduler failed to handle it, or its worker gave it up; the payload explains why"""
+    """the scheduler failed to handle the task, or the worker gave the task up; the payload explains why"""
     TIMED_OUT = 9
-    """it took longer than its worker allows; the payload is a sentence about that, and then the traceback"""
+    """the task took longer than its worker allows; the payload is a sentence about the limit, and then the traceback"""
     OUT_OF_MEMORY = 10
-    """as `PROCESSOR_DIED`: the kernel killed the process for lack of memory"""
+    """the kernel killed the process that ran the task, for lack of memory; the payload explains how, as for
+    `PROCESSOR_DIED`
+    """
 
 
 class OutputStream(IntEnum):
@@ -74,11 +76,11 @@ class OutputStream(IntEnum):
     STANDARD_ERROR = 1
     LOGGING = 2
     REPORT = 3
-    """progress that the task reports, such as `40% of the paths`; only the latest one counts"""
+    """progress that the task reports, such as `40% of the paths`; only the latest report counts"""
 
 
 OUTPUT_STREAMS = ("stdout", "stderr", "logging", "report")
-"""The names of the streams for people."""
+"""The names of the output streams, for people."""
 
 
 class RunState(IntEnum):
@@ -88,24 +90,28 @@ class RunState(IntEnum):
     QUEUED = 1
     RUNS = 2
     WAITS = 3
-    """it waits for other tasks"""
+    """the run waits for other tasks"""
     NO_ROOM = 4
-    """it has not started, because its worker is paused for lack of memory for results"""
+    """the run has not started, because its worker is paused for lack of memory for results"""
 
 
 class InstructionKind(IntEnum):
     """What to do with an object."""
 
     CREATE = 0
-    """store it until its client deletes it or leaves"""
+    """store the object until its client deletes the object or leaves"""
     CREATE_FOR_TASK = 1
-    """store it until the task that names it has ended"""
+    """store the object until the task that names the object has ended"""
     DELETE = 2
-    """delete it"""
+    """delete the object"""
     CREATE_FUNCTION = 3
-    """as `CREATE`; its id is the hash of its content, so any client may send it again"""
+    """store a function, as for `CREATE`; the id is the hash of the content, so any client may send the same function
+    again
+    """
     KEEP_RESULT = 4
-    """only to agents: keep the large result of the task with this id, if still stored; other tasks need it"""
+    """keep the large result of the task with this id, if still stored, because other tasks need the result; sent only
+    to agents
+    """
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -117,9 +123,11 @@ InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 
 RESUMING = 1
-"""`resumes` of a peer that resumes its session."""
+"""The value of `resumes` in the hello of a peer that resumes its session."""
 RETURNING = 2
-"""`resumes` of a peer that had a session, here or with an earlier scheduler, and starts a new one."""
+"""The value of `resumes` in the hello of a peer that had a session, here or with an earlier scheduler, and starts a new
+session.
+"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
@@ -128,85 +136,94 @@ class HelloReply:
 
     accepted: U8
     reason: Reason
-    """the reason of a refusal, as a sentence that names both sides; empty when accepted"""
+    """the reason of a refusal, as a sentence that names both sides; empty if the hello is accepted"""
     scheduler_id: Id
     protocol_version: U16
     package_version: Text
     resumed: U8 = 0
-    """1: the session resumes; 0: a new one starts, and both sides number their messages from 1 again"""
+    """1: the session resumes; 0: a new session starts, and both sides number their messages from 1 again"""
     heard: U64 = 0
-    """if the session resumes: the highest number received from the peer"""
+    """the highest number received from the peer, if the session resumes"""
     timeout_milliseconds: U32 = 0
-    """after this silence of the peer the scheduler takes it for dead; 0: unknown"""
+    """the silence after which the scheduler takes the peer for dead; 0: unknown"""
     window_tasks: U32 = 0
     """the most open tasks of a client; 0: no limit"""
     window_bytes: U64 = 0
     """the most bytes of the arguments of a client's open tasks; 0: no limit"""
     account: U32 = 0
-    """to a client outside of tasks: the number of its account"""
+    """the account number of the client, if the client is outside of tasks"""
     value_bytes: U64 = 0
     """the most bytes of one value that the scheduler accepts; 0: unknown"""
     rows: RowCount = 0
-    """to a client: the most rows in one task; 0: one"""
+    """the most rows in one task of a client; 0: one row"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloRequest:
-    """Send a hello on a new connection: the scheduler does not know this connection."""
+    """Open a new connection and send a hello on it: the scheduler does not know this connection."""
 
     reason: Reason
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class Chunk:
-    """A part of a message that is too large to travel in one piece. Used by `scaler.wire.session.pipe` only."""
+    """A part of a message that is too large to travel in one piece. Only `scaler.wire.session.pipe` sends and reads
+    chunks.
+    """
 
     transfer: U32
-    """the number of the large message among those that travel in parts"""
+    """the number of the large message among all messages that travel in chunks"""
     sizes: SizeRow
-    """in the first part: the bytes of each frame, the header first, as a row of UInt64; otherwise empty"""
+    """in the first chunk: the bytes of each frame of the large message, the header first, as consecutive UInt64;
+    otherwise empty
+    """
     frames: FrameColumn
     """bytes of the frames of the large message, one after the other"""
 
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
-"""Whether an object is stored. `LOST` means that it was lost with its host: a peer may submit the call that made it
-again. For the id of a graph, a value that its open nodes need was lost: the whole graph must be resubmitted.
+"""The values of `found` in an `ObjectResponse`. `LOST`: the object was lost with its host, and a peer may submit the
+call that made the object again. For the id of a graph, `LOST` means that a value for its open nodes was lost: the
+whole graph must be resubmitted.
 """
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class ObjectRequest:
-    """Send this object."""
+    """Send the object with this id."""
 
     object_id: ObjectIdColumn
     by_value: U8 = 0
-    """1: send its bytes, because the sender cannot open its location"""
+    """1: send the bytes of the object, because the requesting peer cannot open its location"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, AGENT_TO_PROCESSOR)
 class ObjectResponse:
-    """An object, or the report that it is not stored. A leaving agent also sends objects without a request."""
+    """An object, or the report that an object is not stored. A leaving agent also sends objects without a request."""
 
     object_id: ObjectIdColumn
     found: U8
-    """`NOT_FOUND`, `FOUND` or `LOST`; for a large result, `LOST` is also sent without a request"""
+    """`NOT_FOUND`, `FOUND` or `LOST`; for a large result, the scheduler also sends `LOST` without a request"""
     frames: FrameColumn
     location: Bytes = b""
-    """the location of its memory, instead of the frames: a `SharedBlock` of its client, or of its agent"""
+    """the location of the object in shared memory, instead of the frames: a `SharedBlock` of the object's client or
+    agent
+    """
     reason: Text = ""
-    """why it is missing or lost; empty if it was deleted, or never stored"""
+    """why the object is missing or lost; empty if the object was deleted, or never stored"""
 
 
 @travels(SCHEDULER_TO_AGENT)
 class PartRequest:
-    """Send a part of an object. Answered by `ObjectPart`."""
+    """Send a part of an object. The answer is an `ObjectPart`."""
 
     object_id: ObjectIdColumn
     location: Bytes
-    """the location of the requested result, which a newer result does not match; empty: a copy"""
+    """the location of the requested result, which differs from the location of any newer result; empty: a copy is
+    requested
+    """
     offset: U64
-    """where the part begins in the joined frames"""
+    """the offset of the part in the joined frames of the object"""
     most_bytes: U32
 
 
@@ -216,14 +233,14 @@ class ObjectPart:
 
     object_id: ObjectIdColumn
     location: Bytes
-    """as in the request"""
+    """the location in the `PartRequest`"""
     offset: U64
     sizes: SizeRow
-    """in the first part: the bytes of each frame of the object, as a row of UInt64"""
+    """in the first part: the bytes of each frame of the object, as consecutive UInt64"""
     frames: FrameColumn
     """the bytes of the part"""
     reason: Text = ""
-    """why the sender does not have the object; empty if it does"""
+    """why the sender does not have the object; empty if the sender has the object"""
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
@@ -235,13 +252,13 @@ class ObjectInstruction:
     name: Text
     frames: FrameColumn
     location: Bytes = b""
-    """the location of its memory, instead of the frames, which the client sends on request; in a delete: only that
-    result, and not a newer one
+    """when creating: the location of the object in shared memory, instead of the frames, which the client sends on
+    request. When deleting: the location of the result to delete; a newer result stays
     """
 
 
 @travels(AGENT_TO_SCHEDULER)
 class ObjectKept:
-    """An agent that reconnected still has a copy of this object."""
+    """The report of a reconnected agent that it still has a copy of this object."""
 
     object_id: ObjectIdColumn

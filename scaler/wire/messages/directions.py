@@ -1,6 +1,7 @@
 """Directions: which messages may travel which way. A message class declares its own: `@travels(CLIENT_TO_SCHEDULER)`.
 
-Each direction is a union of the same name in the schemas, which number its members; a test compares the two.
+Each direction is a union of the same name in the schemas, which number the members of the union. A test compares the
+classes with the schemas.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """The messages of one direction, and the schema's name for their union."""
+    """The messages of one direction, and the name of their union in the schema."""
 
     name: str
     schema: str
     number: int
-    """written into every message, so that it is never read as one of another direction"""
+    """the number in every message of this direction, so that no message is read as one of another direction"""
     items: list[type] = field(default_factory=list, repr=False)
 
     @property
     def batches(self) -> list[type[Batch[Any]]]:
-        """The batch classes of its messages."""
+        """The batch classes of the messages of this direction."""
         return [Batch.__class_getitem__(item) for item in self.items]
 
 

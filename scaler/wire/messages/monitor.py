@@ -14,34 +14,67 @@ from scaler.wire.messages.common import StreamColumn
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR, travels
 
 WORKER_ROW = struct.Struct("<IIIHHQ8sII")
-"""A worker: CPU time in permille of a core, number of its tasks, queued tasks, suspended tasks, flags, memory in bytes,
-short id of the running function, milliseconds since that started, number of ended runs.
+"""The state of one worker, as a row of these numbers:
+
+- CPU time in permille of a core
+- number of tasks
+- number of queued tasks
+- number of suspended tasks
+- flags
+- memory in bytes
+- short id of the running function
+- milliseconds since the running call started
+- number of ended runs
 """
 PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
-"""A process: its id, position of its worker, flags, CPU time in permille of a core, milliseconds since its task
-started, memory in bytes, peak memory, short ids of task and function.
+"""The state of one process, as a row of these numbers:
+
+- process id
+- position of the worker
+- flags
+- CPU time in permille of a core
+- milliseconds since the task started
+- memory in bytes
+- peak memory in bytes
+- short id of the task
+- short id of the function
 """
 BIN_ROW = struct.Struct("<IIIIII8s")
-"""The recent work of a worker: its position, milliseconds that it was busy, also with unfinished runs, ended runs:
-success, failed, canceled, other; short id of the function that kept it busy longest.
+"""The recent work of one worker, as a row of these numbers:
+
+- position of the worker
+- milliseconds that the worker was busy, including unfinished runs
+- number of ended runs: success, failed, canceled, other
+- short id of the function that kept the worker busy longest
 """
 FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
-"""The work of an agent on the tasks of a function since the previous row: its short id, tasks that the agent has now,
-number of ended runs: success, failed, canceled, other; microseconds of those that succeeded or failed, and their
-histogram (`StateFunction.durations`). Not on the stream: the scheduler adds the rows up.
+"""The work of an agent on the tasks of one function since the previous row, as a row of these numbers:
+
+- short id of the function
+- number of tasks that the agent has now
+- number of ended runs: success, failed, canceled, other
+- microseconds of the runs that succeeded or failed
+- histogram of the durations of these runs (`StateFunction.durations`)
+
+Not on the stream: the scheduler adds the rows up.
 """
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
-"""A running task: id of the task, position of the worker, flags, milliseconds since it started, short id of the
-function. Not on the stream.
+"""A running task, as a row: id of the task, position of the worker, flags, milliseconds since the task started, short
+id of the function. Not on the stream.
 """
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
-"""Flags of workers and processors: ready for tasks; runs a task; stopped; the task is blocked and holds no slot. Of
-workers also: the task has recently reported its progress.
+"""Flags of workers and processors:
+
+- `INITIALIZED`: ready for tasks
+- `HAS_TASK`: runs a task
+- `SUSPENDED`: stopped
+- `TASK_LOCK`: the task is blocked and holds no slot
+- `REPORTS`: only of workers: the task has recently reported its progress
 """
 ENDED, SENT, RECEIVED = range(3)
-"""Groups of `StateCount`."""
+"""The values of `StateCount.group`."""
 
 
 def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
@@ -51,7 +84,7 @@ def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateHead:
-    """The first item of each message: its scheduler, the time of the state, and how much of it is shown."""
+    """The first item of each message: the scheduler, the time of the state, and how much of the state is shown."""
 
     scheduler: Bytes = b""
     time_us: U64 = 0
@@ -94,7 +127,7 @@ class StateCount:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateWaiting:
-    """Tasks that request the same resources, and what the waiting ones wait for. Topic scheduler."""
+    """The tasks that request the same resources, and why some of them wait. Topic scheduler."""
 
     asks: Text = ""
     waits_for: Text = ""
@@ -122,7 +155,7 @@ class StateClient:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateAgent:
-    """An agent and its workers, one row of `workers` for each. Topic workers."""
+    """An agent and its workers; `workers` has one row for each worker. Topic workers."""
 
     agent: Bytes = b""
     host: Text = ""
@@ -149,7 +182,7 @@ class StateAgent:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateProcessors:
-    """The processes of an agent's workers, one row for each. Topic processors."""
+    """The processes of an agent's workers, one row for each process. Topic processors."""
 
     agent: Bytes = b""
     processors: Bytes = b""
@@ -175,7 +208,7 @@ class StateFunction:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateBins:
-    """The work of an agent's workers since the previous message, one row for each busy one. Topic bins."""
+    """The work of an agent's workers since the previous message, one row for each busy worker. Topic bins."""
 
     agent: Bytes = b""
     bins: Bytes = b""
@@ -256,7 +289,7 @@ class StateGraph:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateJob:
-    """Rows of one function that the scheduler keeps under a name. Topic jobs."""
+    """A job: rows of one function that the scheduler keeps under a name. Topic jobs."""
 
     job: Bytes = b""
     name: Text = ""
@@ -278,7 +311,7 @@ class StateJob:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateNode:
-    """A node of a graph of at most 2000. Topic graph/ID: all nodes first, then the changed ones."""
+    """A node of a graph of at most 2000 nodes. Topic graph/ID: all nodes first, then the changed nodes."""
 
     graph: Bytes = b""
     position: U32 = 0
@@ -291,7 +324,7 @@ class StateNode:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateObject:
-    """A stored object; larger ones are sent first. Topic objects."""
+    """A stored object; larger objects are sent first. Topic objects."""
 
     object: Bytes = b""
     name: Text = ""

@@ -1,17 +1,20 @@
 """Priority: the depth of a task, and within a depth the user's priority, as one number; the greater goes first.
 
-A task goes before all tasks of less depth, whatever users choose, because those may wait for it. The number is `depth *
-STEP + user_priority`, so it is 0 for most tasks. A child has the user's priority of its parent by default.
+A task runs before all tasks of less depth, whatever priority users choose, because tasks of less depth may wait for
+this one. The number is `depth * STEP + user_priority`, so it is 0 for most tasks. A child has the user's priority of
+its parent by default.
 """
 
 from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""The range of a user's priority. A task with a negative one runs later than others of the same depth."""
+"""The range of a user's priority. A task with a negative user's priority runs later than other tasks of the same
+depth.
+"""
 
 DEEPEST = STEP // 2 - 1
-"""The greatest depth. Children of such a task have the same depth."""
+"""The greatest depth. Children of a task of this depth have the same depth."""
 
 
 def depth_of(priority: int) -> int:

@@ -9,10 +9,10 @@ from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGE
 
 @travels(AGENT_TO_PROCESSOR)
 class CollectGarbage:
-    """Between two tasks: collect garbage and return unused memory to the system."""
+    """Collect garbage between two tasks, and return unused memory to the system."""
 
     trim_above_bytes: U64
-    """a processor with at most this much memory keeps it"""
+    """a processor with more memory than this returns unused memory to the system"""
 
 
 @travels(PROCESSOR_TO_AGENT)
@@ -24,16 +24,18 @@ class ProcessorReady:
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskBlocked:
-    """The task waits for other tasks: the agent may run others in its place."""
+    """The task waits for other tasks: the agent may run other tasks in its place."""
 
     number: U32
-    """the number of the task, from 1, in the order in which this processor received them"""
+    """the number of the task, from 1, in the order in which this processor received its tasks"""
     is_stuck: U8
-    """1: the task resumes only after `ResumeTask`; 0: only one of its threads waits, and it may resume at any time"""
+    """1: the task resumes only after `ResumeTask`; 0: only one thread of the task waits, and the task may resume at any
+    time
+    """
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0
-    """the wait ends after this time in any case; 0: no limit"""
+    """the longest time that the wait may take; 0: no limit"""
 
 
 @travels(PROCESSOR_TO_AGENT)
@@ -59,14 +61,16 @@ class ResumeTask:
 
 @travels(AGENT_TO_PROCESSOR)
 class EndProcessor:
-    """The processor is no longer needed and ends, unless clients in it have open tasks; then it reports ready again."""
+    """End, because the agent no longer needs the processor. If clients in it have open tasks, the processor reports
+    ready again instead.
+    """
 
     reason: Reason
 
 
 @travels(PROCESSOR_TO_AGENT)
 class EngineDown:
-    """The host of an engine has lost the engine, or cannot reach it."""
+    """The host of an engine has lost the engine, or cannot reach the engine."""
 
     is_final: U8
     """1: this host gives up and ends; if no host of the engine was ever ready, the node ends too"""
@@ -88,8 +92,8 @@ class TaskOutput:
     """the number of the task, as in `TaskBlocked`"""
     stream: StreamColumn
     time_us: U64
-    """microseconds since 1970"""
+    """the time of the line in microseconds since 1970"""
     dropped: U32
-    """the number of lines left out just before this one"""
+    """the number of lines of the task left out just before this line"""
     text: Line = ""
-    """empty if this item only reports dropped lines"""
+    """the text of the line; empty if this item only reports dropped lines"""

@@ -1,11 +1,11 @@
 """Rows: calls of one function that travel as one task, a range, and how a range is split.
 
 A **row** is one call of a map. A task with `rows` has that many, with consecutive ids: 8 bytes of the map, and the
-number of the row. Its payload is a table of lengths and a block for each row, so that blocks can be cut out without
-reading them. Its frames are those of its rows; each row has the same number. When something happens to a single row,
-each row of the range becomes a task of its own at all processes: a **split**.
+number of the row. The payload of the task is a table of lengths and a block for each row, so that blocks can be cut out
+without being decoded. The frames of the task are those of all rows; each row has the same number of frames. When
+something happens to a single row, each row of the range becomes a task of its own at all processes: a **split**.
 
-Used by clients, scheduler, agents and processors. Blocks are not read here.
+Used by clients, scheduler, agents and processors. No block is decoded in this module.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, unless its last row has more."""
 
 _RANGE_US = 5_000
-"""The longest expected run time of a range, which is also a turn among clients."""
+"""The longest expected run time of a range. It is also the longest turn of a client."""
 
 _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""The least number of ranges of the remaining rows, unless these are fast: so all workers finish at a similar time."""
+"""The remaining rows are divided into at least this number of ranges, unless they are fast, so that all workers finish
+at a similar time.
+"""
 
 _LEAST_MEAN_US = 0.5
 
@@ -40,7 +42,13 @@ _END = 2**64
 
 
 def rows_together(most: int, mean_us: float, left: int) -> int:
-    """Return how many of the `left` remaining rows, which take `mean_us` each, travel as one task."""
+    """Return how many of the remaining rows travel as one task.
+
+    Args:
+        most: the most rows of a task.
+        mean_us: the mean run time of a row in microseconds.
+        left: the number of remaining rows.
+    """
     mean_us = max(mean_us, _LEAST_MEAN_US)
     even = max(left // _TAIL, int(_SHORT_US / mean_us))
     return max(1, min(most, left, int(_RANGE_US / mean_us), even))
@@ -93,7 +101,7 @@ def row_id(first: bytes, row: int) -> TaskId:
 
 
 def row_ids(first: bytes, rows: int) -> list[TaskId]:
-    """Return the ids of all rows of a range; of a single task its own id."""
+    """Return the ids of all rows of a range, or the id of a single task."""
     if not rows:
         return [TaskId(first)]
     prefix, number = first[:PREFIX_BYTES], index_of(first)
@@ -103,10 +111,10 @@ def row_ids(first: bytes, rows: int) -> list[TaskId]:
 
 
 def flaw_of(spec: Task | RunTask, suits_rows: bool) -> str:
-    """Return why a range from a peer is invalid; empty if it is valid.
+    """Return why a range from a peer is invalid; empty if the range is valid.
 
     Args:
-        suits_rows: whether its options are allowed for ranges.
+        suits_rows: whether the options of the range are allowed for ranges.
     """
     if spec.object_ids or not suits_rows:
         return "a task of many rows may have no objects, and no options other than retries, a time limit and a seed"
@@ -130,7 +138,7 @@ def frames_of(item: Task | RunTask) -> list[Frames]:
 
 
 def calls_of(item: Call) -> list[Call]:
-    """Return the rows of a range as single tasks; a single task as it is."""
+    """Return the rows of a range as single tasks. A single task is returned unchanged."""
     if not item.rows:
         return [item]
     blocks = unpack(item.payload, item.rows)
@@ -139,7 +147,7 @@ def calls_of(item: Call) -> list[Call]:
 
 
 def results_of(result: Result) -> list[Result]:
-    """Return the results of rows as results of single tasks; a single result as it is.
+    """Return the results of rows as results of single tasks. A single result is returned unchanged.
 
     Raises:
         RowsError: if payload or statuses do not match the number of rows.
@@ -162,5 +170,5 @@ def results_of(result: Result) -> list[Result]:
 
 
 def recalls_of(response: RecallResponse) -> list[RecallResponse]:
-    """Return the response about a range as responses about its rows."""
+    """Return the response to the recall of a range as one response for each row."""
     return [replace(response, task_id=each, rows=0) for each in row_ids(response.task_id, response.rows)]

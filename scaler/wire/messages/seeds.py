@@ -29,7 +29,7 @@ class CallSeed(NamedTuple):
     """The seed of one call."""
 
     seed: tuple[int, ...]
-    """the entropy, in 32-bit words, the lowest word of each integer first; empty if the call has no seed"""
+    """the entropy in 32-bit words, the lowest word of each integer first; empty if the call has no seed"""
     spawn_key: tuple[int, ...] = ()
     """the number of the row of a map, or `key_number` of the key of a graph; empty for a single call"""
 
@@ -44,14 +44,14 @@ class CallSeed(NamedTuple):
 
 
 NO_SEED = CallSeed(())
-"""The seed of a call without the option."""
+"""The seed of a call without the option `seed`."""
 
 
 def checked_seed(seed: object) -> int | tuple[int, ...]:
-    """Return the option `seed` with integers of Python; a tuple of one integer as that integer.
+    """Return the option `seed` as Python integers. A tuple of one integer becomes that integer.
 
     Raises:
-        TypeError: if it is neither an integer nor a tuple of integers.
+        TypeError: if the option is neither an integer nor a tuple of integers.
         ConfigError: if an integer is negative, or the seed is empty or too long.
     """
     numbers = seed if isinstance(seed, tuple) else (seed,)
@@ -91,7 +91,9 @@ def shown_seed(words: tuple[int, ...]) -> int | tuple[int, ...] | None:
 
 
 def key_number(key: str) -> int:
-    """Return the spawn key of a call of a graph: the first 8 bytes of the BLAKE2b digest of its key, big-endian."""
+    """Return the spawn key of a call of a graph: the first 8 bytes of the BLAKE2b digest of the key of the call,
+    big-endian.
+    """
     return int.from_bytes(hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
 
 

@@ -1,6 +1,7 @@
 """Vocabulary: the words for why a task waits and how it ended, which programs compare. They never change.
 
-The scheduler uses them for its tasks, a client for those that the scheduler does not have, and viewers group by them.
+The scheduler uses the words for its tasks, and a client for tasks that the scheduler does not have. Viewers group tasks
+by these words.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TRANSFER = Reason("transfer")  # used by a client: its arguments are being sent 
 ENDED = Reason("ended")  # used by a client: nothing, it has ended
 
 STUCK = frozenset({NO_WORKER, NOT_ABLE, NO_SCHEDULER})
-"""Reasons that only a user or admin can remove."""
+"""The reasons for waiting that only a user or an admin can remove."""
 
 SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "notFound"
 
@@ -52,14 +53,14 @@ OUTCOMES: dict[TaskStatus, str] = {
 }
 
 FAILURES = frozenset(OUTCOMES.values()) - {SUCCESS, CANCELED}
-"""The names of all outcomes except success and cancellation."""
+"""The names of all outcomes of a task except success and cancellation."""
 
 _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
 def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
-    """Return the sentence about a task that depends on a failed one. A sentence that names a failed task already is
-    kept.
+    """Return the sentence about a task that depends on a failed task. A sentence that already names a failed task is
+    returned unchanged.
     """
     if _NEEDED.match(sentence):
         return sentence
@@ -67,8 +68,8 @@ def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Return the failed task that a sentence of `failed_input_reason` names, and the sentence about it. Empty: it names
-    none.
+    """Return the failed task that a sentence of `failed_input_reason` names, and the sentence about that task. Both are
+    empty if the sentence names no task.
     """
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

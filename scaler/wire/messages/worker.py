@@ -37,17 +37,17 @@ from scaler.wire.messages.directions import (
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 
 HELD_RUN = struct.Struct("<16sIH")
-"""A task that an agent still has: its id, the attempt and the worker."""
+"""The encoding of a run that an agent still has: the id of the task, the attempt, and the position of the worker."""
 
 RANDOM_HASHES = 1
-"""The `text_hash` of workers whose user has asked for random hash seeds."""
+"""The value of `text_hash` for workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. Another scheduler starts the tasks of further runs again."""
+"""The most runs that a hello names. A scheduler that does not know the tasks of further runs starts them again."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
-"""The tag of the owner of a run."""
+"""The encoding of the tag of the owner of a run."""
 HeldOwnersColumn = Annotated[bytes, "bytes", FixedRows(HELD_OWNER.size, HELD_MOST)]
 
 
@@ -60,40 +60,46 @@ class WorkerHello:
     python_version: Text
     cloudpickle_version: Text
     agent_id: Id
-    """random, known only to the agent and the scheduler: an agent resumes its workers with it on a new connection"""
+    """a random id, known only to the agent and the scheduler: with this id, the agent resumes its session on a new
+    connection
+    """
     worker_names: Names
-    """one per worker, separated by commas; messages name a worker by its position in this list"""
+    """the names of the agent's workers, separated by commas; messages name a worker by its position in this list"""
     held: HeldColumn
-    """the runs that the agent still has, including unacknowledged results: joined `HELD_RUN` records"""
+    """the runs that the agent still has, including unacknowledged results, as joined `HELD_RUN` records"""
     agent_token: Id = NO_ID
-    """random, known to the agent, its processors and the scheduler; proves where clients inside tasks run"""
+    """a random token, known to the agent, its processors and the scheduler; proves where clients inside tasks run"""
     resumes: U8 = 0
     """`RESUMING` or `RETURNING`; 0 for a new agent"""
     heard: U64 = 0
-    """to resume: the highest number received from the scheduler"""
+    """the highest number received from the scheduler, if the agent resumes its session"""
     agents: U32 = 0
-    """the number of agents of its last scheduler, including itself; 0: it had no scheduler, or does not know"""
+    """the number of agents of this agent's last scheduler, including itself; 0: the agent had no scheduler, or does not
+    know
+    """
     capabilities: Names = ""
     """the resources of the node, such as `gpu=2,licence=1` (`capabilities.py`)"""
     dial: U32 = 0
-    """as in the hello of a client"""
+    """the number of the connection, from 1, as in the `ClientHello`"""
     begun: U32 = 0
-    """as in the hello of a client"""
+    """the `dial` of the hello that started the session, as in the `ClientHello`"""
     closed: U32 = 0
-    """the number of workers, counted from the end of the list, that take no tasks now, as in `WorkersClosed`"""
+    """the number of workers that take no tasks now, counted from the end of `worker_names`, as in `WorkersClosed`"""
     named_only: U8 = 0
-    """1: its workers run named functions only, as workers in other languages do"""
+    """1: the workers of the agent run only named functions, as workers in other languages do"""
     takes_rows: U8 = 0
-    """1: it accepts tasks with many rows; 0: each row is a task"""
+    """1: the agent accepts tasks with many rows; 0: each row is a task of its own"""
     text_hash: U32 = 0
-    """the hash of a text in its workers, at least 2; `RANDOM_HASHES`; 0: unknown"""
+    """the hash of a certain text in the agent's workers, at least 2; `RANDOM_HASHES`: random hash seeds; 0: unknown"""
     held_owners: HeldOwnersColumn = b""
-    """the tags of the owners of the runs in `held`, as `HELD_OWNER` records; empty: 0 for all"""
+    """the tag of the owner of each run in `held`, as joined `HELD_OWNER` records; empty: the tag is 0 for all runs"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkersClosed:
-    """The last `closed` workers stop taking tasks and return their queued ones. The others take tasks."""
+    """The last `closed` workers of the agent stop taking tasks and return their queued tasks. All other workers take
+    tasks.
+    """
 
     closed: U32
 
@@ -112,25 +118,27 @@ class RunTask:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    """unique among all runs of this scheduler; later ones are greater, modulo 2**32"""
+    """the number of the run, unique among all runs of this scheduler; later runs have greater numbers, modulo 2**32"""
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """as in `Task`; the id of a large result of a graph is in it once for each argument that it is"""
+    """the ids of the objects among the arguments, as in `Task`; the id of a large result of a graph is repeated for
+    each argument that is this result
+    """
     priority: I32 = 0
-    """as in `Task`"""
+    """the priority of the task, as in `Task`"""
     name: Text = ""
-    """as in `Task`"""
+    """the name of the task, as in `Task`"""
     options: Options = b""
-    """as in `Task`"""
+    """the options of the task, as in `Task`"""
     account: U32 = 0
     """the account that the task and its nested tasks count for: the number of a root client of an owner"""
     frames: FrameColumn = ()
-    """as in `Task`"""
+    """the arguments that are too large for the block, as in `Task`"""
     rows: RowCount = 0
-    """as in `Task`"""
+    """the number of calls, as in `Task`"""
     owner: U64 = 0
-    """the owner of the account (`scaler.wire.messages.accounts`)"""
+    """the tag of the owner of the account, see `scaler.wire.messages.accounts`"""
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -145,7 +153,7 @@ class RunSplit:
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunCancel:
-    """Drop the task from the worker's queue, or stop it. Its result reports the outcome."""
+    """Drop the task from the worker's queue, or stop the task. The `RunResult` reports the outcome."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -169,12 +177,12 @@ class RecallResponse:
     worker: U16
     attempt: U32
     rows: RowCount = 0
-    """as in the task"""
+    """the number of rows, as in `RunTask`"""
 
 
 @travels(AGENT_TO_SCHEDULER, PROCESSOR_TO_AGENT)
 class RunResult:
-    """How one run of a task ended. The agent keeps it until the scheduler acknowledges it."""
+    """How one run of a task ended. The agent keeps the result until the scheduler acknowledges it."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -182,26 +190,28 @@ class RunResult:
     status: StatusColumn
     payload: Bytes
     duration_us: U32
-    """wall time of the call, capped at the largest value"""
+    """the wall time of the call in microseconds, at most the largest UInt32"""
     frames: FrameColumn
-    """the result, if it is too large for the payload"""
+    """the result, if too large for the payload"""
     profile: ProfileColumn = b""
-    """a `PROFILE`, if it was measured"""
+    """a `PROFILE`, if the run was measured; otherwise empty"""
     failure: Reason = ""
-    """of a failed run: type and message, cut, for monitors; written by the processor, so it is not trusted"""
+    """the type and message of the exception of a failed run, shortened for monitors; not trusted, because the processor
+    writes this text
+    """
     location: Bytes = b""
-    """the location of the result, instead of the frames: the agent keeps it until a request to delete it"""
+    """the location of the result, instead of the frames; the agent keeps the result until a request to delete it"""
     rows: RowCount = 0
-    """as in the task: this many of its rows have ended, from the one with this id on; if they succeeded, the payload
-    has a block for each
+    """the number of rows that have ended, counted from the row with the id of this result. If the status is success,
+    the payload has a block for each row
     """
     statuses: Bytes = b""
-    """if the status is success: the status of each row as a byte; empty: all succeeded"""
+    """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
 
 
 @travels(SCHEDULER_TO_AGENT)
 class RunQuestion:
-    """Report the state of this run. Answered by a `RunStatus`."""
+    """Report the state of this run. The answer is a `RunStatus`."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -217,14 +227,18 @@ class RunStatus:
     attempt: U32
     state: RunStateColumn
     run_ms: U32 = 0
-    """the time since its call started; of a queued run: of the one that the worker runs; 0: unknown"""
+    """the time since the call started; for a queued run, the time since the call that its worker runs started; 0:
+    unknown
+    """
     pid: U32 = 0
-    """the process that runs it; 0: unknown"""
+    """the id of the process that runs the task; 0: unknown"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class RunBlocked:
-    """The task waits for other tasks and gives up its slot. Sent again on a new connection while it waits."""
+    """The task waits for other tasks and gives up its slot. While the task waits, the agent sends this again on each
+    new connection.
+    """
 
     task_id: TaskIdColumn
     worker: U16
@@ -242,16 +256,16 @@ class RunUnblocked:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunOutput:
-    """A line that a task has written. Sent before the result of the run, and not resent if lost."""
+    """A line that a task has written. Sent before the result of the run; a lost line is not resent."""
 
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
     stream: StreamColumn
     time_us: U64
-    """microseconds since 1970, by the clock of the worker's host"""
+    """the time of the line in microseconds since 1970, by the clock of the worker's host"""
     dropped: U32
-    """the number of lines left out just before this one"""
+    """the number of lines of the task left out just before this line"""
     text: Line = ""
 
 
@@ -268,14 +282,16 @@ class WorkerHeartbeatEcho:
 
     sent_ns: U64
     agents: U32 = 0
-    """the number of the scheduler's agents, which each agent reports to the next scheduler"""
+    """the number of agents of the scheduler, which each agent reports to the next scheduler"""
     value_bytes: U64 = 0
     """the most bytes of one value that the scheduler accepts now; 0: unknown"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
-    """A processor and the clients in it have ended. Resent on each new connection for the latest processors."""
+    """A processor has ended, and the clients in it have ended too. Resent on each new connection for the latest
+    processors.
+    """
 
     processor: U32
 
@@ -286,14 +302,16 @@ class ProcessorNews:
 
     processor: U32
     wait: U32
-    """as in `ClientResting`"""
+    """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """1: a message was sent to it; 0: all messages to it have arrived, so it may be stopped"""
+    """1: a message was sent to the client; 0: all messages to the client have arrived, so its process may be stopped"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """The agent drains: give it no new tasks. It returns the queued ones, and leaves after the running ones."""
+    """The agent drains: assign no new tasks to it. The agent returns its queued tasks, and leaves when its running
+    tasks have ended.
+    """
 
     reason: Reason
 
@@ -307,13 +325,13 @@ class DisconnectRequest:
 
 @travels(SCHEDULER_TO_AGENT)
 class DisconnectResponse:
-    """The agent may leave; without a request, it must leave."""
+    """The agent may leave. An agent that gets this without a request must leave."""
 
     reason: Reason
 
 
 class WatchedPart(IntFlag):
-    """The parts of a report that a watched agent sends."""
+    """The parts of a report that an agent sends after a `WatchRequest`."""
 
     WORKERS = 1
     PROCESSORS = 2
@@ -324,31 +342,33 @@ class WatchedPart(IntFlag):
 
 @travels(SCHEDULER_TO_AGENT)
 class WatchRequest:
-    """Report the activity of the workers repeatedly from now on."""
+    """Report the activity of the workers from now on, once in each `interval_ms`."""
 
     interval_ms: U32
-    """the time between two reports; 0: stop"""
+    """the time between two reports; 0: stop reporting"""
     parts: U8
-    """a sum of `WatchedPart`"""
+    """the parts of each report, as a sum of `WatchedPart`"""
 
 
 @travels(SCHEDULER_TO_AGENT)
 class RestartRequest:
-    """Replace the worker processes: each ends after its present tasks. Later tasks run in new processes."""
+    """Replace the worker processes: each process ends after its present tasks. Later tasks run in new processes."""
 
     reason: Reason
 
 
 @travels(SCHEDULER_TO_AGENT)
 class LeaveRequest:
-    """Leave when all running tasks have ended, however long that takes."""
+    """Leave when all running tasks have ended, without a time limit."""
 
     reason: Reason
 
 
 @travels(AGENT_TO_SCHEDULER)
 class AgentState:
-    """The activity of an agent and its workers; unknown figures are 0. The rows are those of `messages/monitor.py`."""
+    """The activity of an agent and its workers; unknown figures are 0. `scaler.wire.messages.monitor` defines the
+    rows.
+    """
 
     host: Text = ""
     engine: Text = ""

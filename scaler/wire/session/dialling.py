@@ -24,7 +24,7 @@ class DialledSession:
     Args:
         incoming: the direction of received messages.
         outgoing: the direction of sent messages.
-        counts: items written, by class (`Traffic.items`).
+        counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each message that the scheduler has acknowledged.
         window_bytes: the most unacknowledged bytes of large items.
     """
@@ -58,7 +58,8 @@ class DialledSession:
         )
 
     def hello(self, item: Any, **last_sent: Any) -> Message:
-        """Return an unnumbered message with a hello, completed with `dial` and, if the session may resume, its state.
+        """Return an unnumbered message with a hello. The hello is completed with `dial` and, if the session may resume,
+        the state of the session.
 
         Args:
             last_sent: fields of the hello whose values change from one hello to the next.
@@ -70,7 +71,11 @@ class DialledSession:
         return encode_message(self._directions[1], [replace(item, **last_sent)], counts=self._counts)
 
     def may_resume(self, resumed: int) -> bool:
-        """Return whether the session resumes, given `resumed` of the reply."""
+        """Return whether the session resumes.
+
+        Args:
+            resumed: the field `resumed` of the `HelloReply`.
+        """
         return bool(resumed) and self._may_resume
 
     def spoil(self) -> None:
@@ -78,7 +83,7 @@ class DialledSession:
         self._may_resume = False
 
     def begin(self) -> list[Any]:
-        """Start a new session. Return the items of the last one that may not have arrived, in order."""
+        """Start a new session. Return the items of the previous session that may not have arrived, in order."""
         unacknowledged = list(self.pipe.unacknowledged())
         self.pipe = self._new_pipe()
         self._may_resume = True

@@ -1,8 +1,8 @@
 """Bulk lane: large items, and the items that must follow them, in order.
 
-Large items leave one after the other, each as a transfer. An item that names another item of the lane follows it there:
-a task its object, a cancel its task. Small items of the lane leave as ordinary messages after the items they follow.
-The pipe decides when anything may leave.
+Large items leave one after the other, each as a transfer. An item that names another item of the lane is also put in
+the lane: a task after its object, a cancel after its task. Small items of the lane leave as ordinary messages after the
+items they follow. The pipe decides when anything may leave.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 MESSAGE_BYTES = 1024 * 1024
 """The most bytes of a message, unless a single item is larger."""
 LARGE_BYTES = 64 * 1024
-"""A larger item travels in chunks, unless a chunk may be more than four times as large."""
+"""An item with more bytes travels in chunks, unless a chunk may have more than four times this size."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
-"""classes of items that must leave after all items that were put before them"""
+"""the classes of items that must leave after all items put before them"""
 
 
 class _Waiting:
@@ -41,10 +41,10 @@ class _Waiting:
 
 
 class BulkLane:
-    """The items of one lane that have not left.
+    """The items of the bulk lane that have not left completely.
 
     Args:
-        large_bytes: a larger item travels in chunks.
+        large_bytes: the size in bytes above which an item travels in chunks.
     """
 
     def __init__(
@@ -56,20 +56,22 @@ class BulkLane:
         self.queue: deque[_Waiting] = deque()
         """items that have not left completely; a public field because it is checked often"""
         self._made: dict[bytes, deque[_Waiting]] = {}
-        """the items that make an id, by this id"""
+        """for each id, the items in the lane that make this id"""
         self._uses: Counter[bytes] = Counter()
-        """how many items of the lane name an id that another item makes"""
+        """for each id, the number of items in the lane that name this id without making it"""
         self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
-        """the bytes of items of which nothing has left"""
+        """the total size of the items that have not left even in part"""
 
     def __len__(self) -> int:
         return len(self.queue)
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that have not left, without streamed values, which are not in memory here."""
+        """The bytes in the lane that have not left. Streamed values do not count, because they are not in the memory of
+        this process.
+        """
         return self._waiting_bytes + (self._departure.bytes_in_memory if self._departure is not None else 0)
 
     def items(self) -> Iterator[Any]:
@@ -78,7 +80,7 @@ class BulkLane:
 
     @property
     def departing(self) -> Any:
-        """The item that has left in part; None if there is none."""
+        """The item that has left in part; None if no item has."""
         return self.queue[0].item if self._departure is not None else None
 
     def is_followed_by(self, item: Any) -> bool:
@@ -92,12 +94,12 @@ class BulkLane:
         self._add(_Waiting(item, size), self.queue.append)
 
     def put_back(self, items: Sequence[Any]) -> None:
-        """Return small items, taken but not sent, to the front of the queue."""
+        """Return small items to the front of the queue: items that were taken but not sent."""
         for item in reversed(items):
             self._add(_Waiting(item, anatomy(type(item)).size(item)), self.queue.appendleft)
 
     def keep(self, is_kept: Callable[[Any], bool]) -> None:
-        """Remove the items for which `is_kept` returns False, except one that was sent in part."""
+        """Remove the items for which `is_kept` returns False. An item that was sent in part stays."""
         for waiting in list(self.queue):
             if not (waiting.is_started or waiting.is_withdrawn or is_kept(waiting.item)):
                 waiting.is_withdrawn = True
@@ -118,10 +120,11 @@ class BulkLane:
         self.put(item, self._large_bytes + 1)
 
     def withdraw(self, cancel: TaskCancel) -> bool:
-        """Remove a cancelled task, and the objects that were made for it alone.
+        """Remove a cancelled task, and the objects that were made for this task alone.
 
         Returns:
-            whether that was possible: not if the task or such an object has left in part. Then the cancel must be sent.
+            whether the task was removed. If the task or such an object has left in part, nothing is removed, and the
+            cancel must be sent.
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
@@ -150,7 +153,7 @@ class BulkLane:
             most_bytes: the most bytes of a chunk.
 
         Returns:
-            the items of a message, and the items of the lane that it completes.
+            the items of a message, and the items of the lane that have left completely with this message.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:

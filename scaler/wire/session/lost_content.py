@@ -1,7 +1,7 @@
 """Lost content: replaces an item whose header arrived, but for whose content there was no memory.
 
-Used by the pipe, for items whose loss concerns only one agent, client or task. A value that is too large then ends its
-own task with an error, and not the session that brought it. Lost content never becomes a success.
+Used by the pipe, for items whose loss concerns only one agent, client or task. A value that is too large ends only its
+own task with an error, and not the session that brought the value. Lost content never becomes a success.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _REPLACEMENTS: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
 
 
 def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: int) -> list[Batch[Any]]:
-    """Return the replacement for a large message whose frames were not kept.
+    """Return the replacement for the batches of a large message whose frames were not kept.
 
     Args:
         direction: the direction of the message.

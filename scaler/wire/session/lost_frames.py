@@ -1,6 +1,6 @@
 """Lost frames: stand for the frames of a value for which there was no memory.
 
-Made by the pipe; the holder reports why the value is missing.
+Made by the pipe. The process that holds the value reports why the value is missing.
 """
 
 from __future__ import annotations

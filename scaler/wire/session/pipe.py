@@ -1,9 +1,9 @@
 """Pipe: one side of a session. Items become numbered messages, and messages of the other side become batches.
 
-Actors and links write to it (`put`). An edge drives it: it sends the messages and hands over the received ones. The
-pipe keeps each message until the other side acknowledges it, so a session resumes on another connection. It has two
-lanes: small items always leave first; large ones leave in chunks, at most a window of them unacknowledged. A new
-session has a new pipe.
+Actors and links put items into the pipe (`put`). An edge sends the messages of the pipe, and gives the pipe the
+received messages. The pipe keeps each message until the other side acknowledges it, so a session resumes on another
+connection. The pipe has two lanes. Small items always leave first. Large items leave in chunks, at most a window of
+them unacknowledged. A new session has a new pipe.
 
 The pipe has no socket and no clock. Sizes that a peer only announces take no memory.
 """
@@ -40,14 +40,16 @@ Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
 OnAcknowledged: TypeAlias = Callable[[Sequence[Any]], None]
 Unwritable: TypeAlias = tuple[Any, Exception]
-"""An item that cannot be encoded, with the exception."""
+"""An item that cannot be encoded, and the exception that encoding raised."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """A side acknowledges after receiving this many bytes, so no window may be smaller."""
 CHUNKS_IN_WINDOW = 16
-"""The least number of chunks in a window. Chunks are small, because a peer counts as silent until one has arrived."""
+"""The least number of chunks in a window. Chunks are small, because a peer counts as silent until the next chunk
+arrives.
+"""
 FAST_WINDOWS = 16
-"""How many windows of small items may be unacknowledged; further items wait and leave in larger messages."""
+"""The most windows of unacknowledged small items. Further items wait and leave in larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -63,10 +65,10 @@ class Pipe:
         incoming: the direction of received messages.
         outgoing: the direction of sent messages.
         window_bytes: the most unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
-        counts: items written, by class (`Traffic.items`).
+        counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each numbered message that the other side has acknowledged, in order.
-        room: returns the most bytes of a large message; of a larger one only the header is kept.
-        on_bulk_sent: called with items of the bulk lane when they have left completely, after all small ones.
+        room: returns the most bytes of a large message. Of a larger message, only the header is kept.
+        on_bulk_sent: called with items of the bulk lane when they have left completely, after all small items.
     """
 
     def __init__(
@@ -93,23 +95,25 @@ class Pipe:
         self._on_bulk_sent = on_bulk_sent
         self._unsorted: list[Any] = []
         self.put = self._unsorted.append
-        """queue an item"""
+        """queues an item"""
         self.put_all = self._unsorted.extend
-        """queue items"""
+        """queues items"""
         self._small: deque[tuple[Any, int]] = deque()
-        """small items that wait, with their sizes"""
+        """the small items that wait, each with its size in bytes"""
         self._small_bytes = 0
         self._bulk = BulkLane(outgoing, counts, self._large_bytes)
         self.put_streamed = self._bulk.put_streamed
-        """queue an item whose frames arrive part by part (`StreamedFrames`)"""
+        """queues an item whose frames arrive part by part (`StreamedFrames`)"""
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
-        """unacknowledged messages: number, header, frames, items, size, and whether it is of the bulk lane"""
+        """the unacknowledged messages, each as number, header, frames, items, size, and whether the message is of the
+        bulk lane
+        """
         self._fast_bytes = self._bulk_bytes = 0
-        """the unacknowledged bytes of small items and of the bulk lane"""
+        """the unacknowledged bytes of small items, and those of the bulk lane"""
         self._written: list[Message] = []
-        """messages encoded before an item that cannot be encoded"""
+        """the encoded messages that `take` has not returned, because a later item cannot be encoded"""
         self._slice = _FIRST_SLICE
-        """how many items make a message of about the best size"""
+        """the number of items that make a message of about the best size"""
         self.last_sent = 0
         """the number of the last message sent"""
         self.heard = 0
@@ -134,7 +138,9 @@ class Pipe:
         return not (self._kept or self.has_pending)
 
     def bytes_before(self, item: Any) -> int:
-        """Return the bytes that must leave before an item that names one of the bulk lane; 0 if it names none."""
+        """Return the bytes that must leave before an item that follows an item of the bulk lane; 0 if the item does
+        not.
+        """
         return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
 
     @property
@@ -146,12 +152,12 @@ class Pipe:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `take` may return a message: with items, or with an acknowledgement that is due."""
+        """Whether `take` may return a message, either with items or with an acknowledgement that is due."""
         is_due = self._unanswered_bytes >= ACKNOWLEDGED_BYTES
         return is_due or bool(self._unsorted or self._small or self._bulk.queue)
 
     def take(self) -> list[Message]:
-        """Return the messages that may leave now. They are kept until they are acknowledged.
+        """Return the messages that may leave now. The pipe keeps these messages until they are acknowledged.
 
         If no item may leave and an acknowledgement is due, return one message without items.
 
@@ -174,7 +180,9 @@ class Pipe:
         return messages
 
     def drop_unwritable(self) -> list[Unwritable]:
-        """Remove and return the items that cannot be encoded, after `take` raised. The next `take` sends the others."""
+        """Remove and return the items that cannot be encoded, after `take` raised. The next `take` returns all other
+        items.
+        """
         dropped: list[Unwritable] = []
 
         def is_writable(item: Any) -> bool:
@@ -192,8 +200,8 @@ class Pipe:
         return dropped
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
-        """Return a message that is neither numbered nor kept: a hello, a heartbeat; without items it is an
-        acknowledgement.
+        """Return a message that is neither numbered nor kept, such as a hello or a heartbeat. A message without items
+        is an acknowledgement.
         """
         self._unanswered_bytes = 0
         return encode_message(self._outgoing, items, 0, self.heard, self._counts)
@@ -220,12 +228,12 @@ class Pipe:
 
     def _has_large(self, frames: Sequence[Any]) -> bool:
         """Return whether a frame is too large for a message with other items. An item with many small frames may share
-        one.
+        a message.
         """
         return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
-        """Undo the count of encoded items that do not leave in this form."""
+        """Subtract items from the counts: they were encoded, but do not leave in this form."""
         if self._counts is not None:
             for item in items:
                 self._counts[type(item)] -= 1
@@ -301,10 +309,12 @@ class Pipe:
         return self._arrival.n_bytes if self._arrival is not None else 0
 
     def receive(self, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:
-        """Read a message. Return its batches; empty for a message that was received before, or a part of a large one.
+        """Read a message. Return the batches of the message; empty for a message that was received before, or for a
+        part of a large message.
 
         Raises:
-            ProtocolError: if it is not the next message of the other side. Then this pipe cannot continue.
+            ProtocolError: if the message is not the next one of the other side. The pipe cannot continue after this
+                error.
         """
         number, heard = numbers(self._incoming, header)
         if heard > self.acknowledged:
@@ -324,7 +334,7 @@ class Pipe:
         return batches
 
     def _collect(self, batches: list[Batch[Any]]) -> list[Batch[Any]]:
-        """Replace chunks by the batches of the large messages that they complete."""
+        """Replace each chunk by the batches of the large message that the chunk completes, if it completes one."""
         complete: list[Batch[Any]] = []
         for batch in batches:
             if type(batch) is not _CHUNKS:
@@ -361,13 +371,14 @@ class Pipe:
     # Acknowledgements
 
     def resume(self, heard: int) -> list[Message]:
-        """Resume on a new connection. Return the messages to resend before anything else.
+        """Resume on a new connection. Return the messages to resend before any other message.
 
         Args:
             heard: the number in the other side's hello or reply.
 
         Raises:
-            ProtocolError: if the other side cannot have received that number. Then this pipe cannot continue.
+            ProtocolError: if the other side cannot have received the message with that number. The pipe cannot continue
+                after this error.
         """
         if heard < self.acknowledged:
             raise ProtocolError(f"a peer has received only message {heard}, after it acknowledged {self.acknowledged}")
@@ -386,7 +397,7 @@ class Pipe:
     def withdraw(self, kind: type, after: int) -> list[Any]:
         """Remove and return the small items of a kind that are in no message up to the number `after`.
 
-        Only for messages that have certainly not left this process: the other side must not have received them.
+        Call this only if the other side has certainly not received any message after that number.
         """
         withdrawn: list[Any] = []
         for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):
@@ -413,7 +424,9 @@ class Pipe:
         return large if departing is None else [*large, departing]
 
     def size_bytes(self) -> int:
-        """Return about how many bytes wait or are unacknowledged. Looks at items put since the last call."""
+        """Return about how many bytes of items wait or are unacknowledged. Takes time for each item put since the last
+        call.
+        """
         self._sort()
         return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes
 

@@ -1,9 +1,10 @@
 """Streamed frames: the frames of a value of another process, which are passed on part by part while they arrive.
 
-The object store makes a stream for each value and a `StreamedFrames` for each reader; the bulk lane of the reader's
+The object store makes a stream for each value and a `StreamedFrames` for each reader. The bulk lane of the reader's
 pipe takes the bytes as its window opens. A part is requested when a reader is near it, and dropped when no reader is,
-so memory does not grow with the value. Hosts read together: a late host waits until the others have the whole value. A
-host that falls behind may wait until the first one has it, because each host with a copy sends it to the others.
+so memory does not grow with the value. Hosts read together: a late host waits until the other hosts have the whole
+value. A host that falls behind may wait until the first host has the value, because each host with a copy sends it to
+other hosts.
 
 A reader has at most `AHEAD` parts in memory, and hosts never make a source send the whole value twice.
 """
@@ -21,24 +22,27 @@ from scaler.pickling.serialization import Frames
 PART_BYTES = 512 * 1024
 """The size of a requested part; the last part of a value is smaller."""
 Source: TypeAlias = tuple[Any, bytes]
-"""A host, and the location of the value there; an empty location means that the host has a copy."""
+"""A host that has a value, and the location of the value there. An empty location means that the host has a copy."""
 FRAMES_MOST = 1 << 16
 """the most frames of a value, and of a transfer"""
 SIZE_MOST = 2**62
 """The most bytes of a value; greater announced sizes are refused."""
 _SIZE_BYTES = 8
 AHEAD = 4
-"""How many parts are requested ahead of a reader."""
+"""The number of parts that are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The fraction of a value that is requested again for hosts that fell behind. After that, they wait for the first."""
+"""The fraction of a value that may be requested again for hosts that fell behind. After that, these hosts wait for the
+first host's copy.
+"""
 
 
 class ValueStream:
     """A value that passes through this process.
 
     Args:
-        sizes: the sizes of its frames.
-        source: the host that is asked for parts, and the location there; it may change later.
+        sizes: the sizes of the value's frames.
+        source: the host that is asked for parts, and the location of the value there. A later source may replace this
+            one.
         ask: requests from a source the part at an offset.
     """
 
@@ -47,16 +51,16 @@ class ValueStream:
         self.sizes = sizes
         self.n_bytes = sum(sizes)
         self.is_withdrawn = False
-        """whether no further parts arrive"""
+        """whether the stream has ended early, so that no further parts arrive"""
         self.readers: weakref.WeakSet[StreamedFrames] = weakref.WeakSet()
-        """readers that do not have the whole value yet"""
+        """the readers that do not have the whole value yet"""
         self._ask = ask
         self._parts: dict[int, memoryview] = {}
         self._asked: set[int] = set()
         self._ends = 0
-        """the end of the last part that was ever requested"""
+        """the end of the last part requested so far"""
         self._repeated_bytes = 0
-        """bytes requested again for hosts that fell behind"""
+        """the number of bytes requested again for hosts that fell behind"""
 
     def size_at(self, offset: int) -> int:
         """Return the size of the part at an offset; 0 if no part begins there."""
@@ -71,12 +75,14 @@ class ValueStream:
         self.wake()
 
     def wake(self) -> None:
-        """Let all readers look for their next parts."""
+        """Notify all readers, so that they look for their next parts."""
         for reader in list(self.readers):
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next, or None if it has not arrived. Request the parts ahead of it."""
+        """Return the part that a reader needs next, or None if that part has not arrived. Request this part and the
+        following ones.
+        """
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
@@ -86,7 +92,7 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """Return whether a reader may request a part. A host that fell far behind may not: it waits for another host's
+        """Return whether a reader may request a part. A host that fell far behind may not, and waits for another host's
         copy.
         """
         if reader.host is None or offset >= self._ends:
@@ -97,24 +103,24 @@ class ValueStream:
         return all(other.part <= reader.part for other in self.readers if other.host is not None)
 
     def drop_unneeded(self) -> None:
-        """Drop the parts that no reader needs next."""
+        """Drop the parts that are not among the next `AHEAD` parts of any reader."""
         needed = {reader.part + number * PART_BYTES for reader in self.readers for number in range(AHEAD)}
         self._parts = {offset: part for offset, part in self._parts.items() if offset in needed}
 
     def ask_again(self, source: Source) -> None:
-        """Request the outstanding parts again, from this source from now on."""
+        """Request the outstanding parts again from `source`, which also gets all later requests."""
         self.source, self._repeated_bytes = source, 0
         for offset in sorted(self._asked):
             self._ask(source, offset)
         self.wake()
 
     def leave(self, gone: Iterable[StreamedFrames]) -> None:
-        """Remove readers, and let the other readers look for their next parts."""
+        """Remove readers, and notify the remaining readers."""
         self.readers.difference_update(gone)
         self.wake()
 
     def is_under_way(self) -> bool:
-        """Return whether a host has read some of the value and needs more."""
+        """Return whether a host has read a part of the value and needs further parts."""
         return any(reader.part for reader in self.readers if reader.host is not None)
 
     def withdraw(self) -> list[StreamedFrames]:
@@ -128,10 +134,10 @@ class StreamedFrames(Sequence[Any]):
     """The frames of a streamed value, for one reader.
 
     Args:
-        stream: the value.
-        reader: the peer that reads it.
-        wake: called when more of the value may be sent.
-        host: the host that has a copy afterwards; None if no host will.
+        stream: the stream of the value.
+        reader: the peer that reads the value.
+        wake: called when the next bytes of the value may have arrived.
+        host: the host that has a copy afterwards; None if no host will have a copy.
         on_all: called when the whole value has left.
     """
 
@@ -157,7 +163,7 @@ class StreamedFrames(Sequence[Any]):
         return self._offset - self._offset % PART_BYTES
 
     def take(self, most_bytes: int) -> memoryview | None:
-        """Return the next bytes, at most `most_bytes`; None if they have not arrived yet."""
+        """Return the next bytes, at most `most_bytes`; None if the next bytes have not arrived yet."""
         start = self.part
         part = self.stream.next_for(self)
         if part is None:
@@ -189,9 +195,9 @@ def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) 
     """Return the stream of a value whose first part has arrived; None if the sizes are invalid.
 
     Args:
-        sizes: the sizes of its frames, as in `ObjectPart`.
-        source: as for a `ValueStream`.
-        ask: as for a `ValueStream`.
+        sizes: the encoded sizes of the value's frames, as in `ObjectPart`.
+        source: the first source, as for a `ValueStream`.
+        ask: requests a part, as for a `ValueStream`.
     """
     n_frames = len(sizes) // _SIZE_BYTES
     if not 0 < n_frames < FRAMES_MOST:
@@ -206,13 +212,13 @@ def sizes_of(frames: Frames) -> bytes:
 
 
 def frames_in(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
-    """Return the frames that lie in `data`, one after the other."""
+    """Return the consecutive frames of `data`, which have these sizes."""
     ends = accumulate(sizes)
     return [data[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def part_of(frames: Frames, offset: int, most_bytes: int) -> bytes:
-    """Return a copy of at most `most_bytes` from an offset in frames that lie one after the other."""
+    """Return a copy of at most `most_bytes`, from an offset in the joined frames."""
     pieces = []
     for frame in frames:
         view = memoryview(frame).cast("B") if memoryview(frame).nbytes else memoryview(b"")

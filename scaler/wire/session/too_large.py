@@ -1,7 +1,7 @@
 """Too large: turns a result that is too large for a process that must hold it into a failure of its task.
 
-Used by agents before they send a result, and by the pipe after it has lost one. The error is encoded like those of
-tasks, so that the submitter gets it with its type. The result itself is never read.
+Used by agents before they send a result, and by the pipe after it has lost a result. The error is encoded like the
+error of a task, so that the submitter gets an error of the right type. The result itself is never read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NO_LIMIT = 2**62
 SEND_LESS = (
     "send less at a time, keep it in a file or a store that the workers can read, or give that process more memory"
 )
-"""advice if no setting would help"""
+"""the advice if no setting would help"""
 RAISE_LIMIT = f"{SEND_LESS}; the limit is the setting value_bytes of the scheduler"
-"""advice if the scheduler has announced its limit"""
+"""the advice if the scheduler has announced its limit"""
 
 
 def crash_advice(times: int) -> str:

@@ -25,18 +25,20 @@ class Traffic:
         self.n_bytes = 0
 
     def add_message(self, header: bytes, frames: Frames, batches: Sequence[Batch[Any]] = ()) -> None:
-        """Count one message and its bytes, and the items in it if it was read."""
+        """Count one message and its bytes, and also the items of the message if `batches` has them."""
         self.n_messages += 1
         self.n_bytes += len(header) + size_of(frames) if frames else len(header)
         for batch in batches:
             self.items[batch.item] += len(batch)
 
     def add_batches(self, batches: Sequence[Batch[Any]]) -> None:
-        """Count the items of a message that was counted before it was read."""
+        """Count the items of a message that `add_message` has counted without items."""
         for batch in batches:
             self.items[batch.item] += len(batch)
 
     def by_name(self) -> dict[str, int]:
-        """Return the number of items by name, the most frequent first, then in alphabetical order."""
+        """Return the number of items by name of the item's class, the most frequent name first, then in alphabetical
+        order.
+        """
         named = sorted((-count, item.__name__) for item, count in self.items.items())
         return {name: -count for count, name in named}

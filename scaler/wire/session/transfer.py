@@ -1,7 +1,8 @@
 """Transfers: a message that is too large to travel in one piece is sent as chunks and assembled again.
 
-Used by the pipe and its bulk lane. The bytes of a departing message are never copied; those of an arriving one are
-copied once, as they arrive. Announced sizes take no memory. A transfer that ends early ends with a chunk without bytes.
+Used by the pipe and its bulk lane. The bytes of a departing message are never copied. The bytes of an arriving message
+are copied once, as they arrive. Announced sizes take no memory. A transfer that ends early ends with a chunk without
+bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ WINDOWS_WITHOUT_NETWORK = 16
 PARTS_MOST = 1 << 16
 """The most frames of a large message, its header included."""
 PIECES_MOST = 16
-"""A chunk of more pieces than this is copied into one."""
+"""The most pieces of a chunk. A chunk of more pieces is copied into one piece."""
 _SIZE_BYTES = 8
 
 
 def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
     """Return the most unacknowledged bytes of large messages to a peer at an address.
 
-    Within one machine a window takes hardly any time to transfer; the time goes into waiting for the peer's turn.
+    The window within one machine is larger: a transfer takes hardly any time there, compared with the wait for the
+    peer's turn.
     """
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 
@@ -114,7 +116,7 @@ class IncomingTransfer:
 
     Args:
         chunk: the first chunk.
-        most_bytes: the most bytes of the message; of a larger one only the header is kept.
+        most_bytes: the most bytes of the message. Of a larger message, only the header is kept.
 
     Raises:
         ProtocolError: if the chunk does not give valid sizes of the frames.
@@ -139,7 +141,7 @@ class IncomingTransfer:
     def add(self, frames: Sequence[Any]) -> bool:
         """Add the bytes of a chunk. Return whether the message is complete.
 
-        If there is no memory for them, only the header is kept, and further bytes are only counted.
+        If there is no memory for these bytes, only the header is kept, and further bytes are only counted.
 
         Raises:
             MemoryError: if there is no memory for the header.
@@ -174,7 +176,7 @@ class IncomingTransfer:
                 rest = rest[len(piece) :]
 
     def message(self) -> tuple[bytes, list[memoryview]]:
-        """Return the header and the payload frames of the complete message; the frames are empty if they were lost."""
+        """Return the header and the payload frames of the complete message. Lost frames are returned as empty ones."""
         header, *frames = self._parts
         if self.has_lost_frames:
             frames = [bytearray()] * (len(self._sizes) - 1)

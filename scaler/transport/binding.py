@@ -1,6 +1,6 @@
 """Binding: makes sockets listen, above all at the file of an ipc address, and finds the user at the other end.
 
-Used by the listeners and by the publisher. No file is removed that another program may own.
+Used by the listeners and by the publisher. A file that another program may own is never removed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def connect(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
 
 
 def bound_at(last_endpoint: int | bytes) -> Endpoint:
-    """Return the address at which a socket listens, given its option `LAST_ENDPOINT`."""
+    """Return the address at which a socket listens.
+
+    Args:
+        last_endpoint: the option `LAST_ENDPOINT` of the socket.
+    """
     assert isinstance(last_endpoint, bytes)
     return Endpoint.parse(os.fsdecode(last_endpoint))
 
@@ -70,8 +74,8 @@ def why_cannot_listen(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
 
 
 def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise if the file of an ipc address is not a socket, or a process listens there: binding would replace it
-    silently.
+    """Raise an error if the file of an ipc address is not a socket, or if a process listens at the file. Without this
+    check, binding would silently replace the file.
     """
     file = endpoint.file
     if file is None or not file.exists():
@@ -90,9 +94,9 @@ def check_ipc_file(endpoint: Endpoint) -> None:
 
 
 _CREDENTIALS = struct.Struct("i2I")
-"""Linux: process id, user id and group id of the process at the other end."""
+"""The credentials of the process at the other end on Linux: process id, user id and group id."""
 _XUCRED, _XUCRED_BYTES_MOST = struct.Struct("2I"), 88
-"""macOS and FreeBSD: the version of the structure and the user id of the process at the other end."""
+"""The credentials of the process at the other end on macOS and FreeBSD: version of the structure, and user id."""
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, getattr(unix, "LOCAL_PEERCRED", None)
 
 KNOWS_PEER_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
@@ -100,7 +104,7 @@ KNOWS_PEER_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
 
 
 def user_at(socket: unix.socket) -> str | None:
-    """Return the user who made the other end of a stream socket of this machine; None if that has ended."""
+    """Return the user who made the other end of a stream socket of this machine; None if the other end has ended."""
     if not KNOWS_PEER_USERS:  # only this user can connect
         return name_of_user(os.geteuid())
     uid = uid_at(socket)
@@ -108,7 +112,9 @@ def user_at(socket: unix.socket) -> str | None:
 
 
 def uid_at(socket: unix.socket) -> int | None:
-    """Return the uid of the process at the other end of a stream socket of this machine; None if that has ended."""
+    """Return the uid of the process at the other end of a stream socket of this machine; None if that process has
+    ended.
+    """
     if _LOCAL_PEERCRED is None:
         credentials = _credentials_at(socket)
         return None if credentials is None else credentials[1]
@@ -125,7 +131,9 @@ def process_at(socket: unix.socket) -> int:
 
 
 def _credentials_at(socket: unix.socket) -> tuple[int, ...] | None:
-    """Return process, user and group at the other end; None if it has ended, or the system does not report them."""
+    """Return the ids of the process, user and group at the other end of a socket; None if the system does not report
+    them.
+    """
     if not hasattr(unix, "SO_PEERCRED"):
         return None
     try:

@@ -1,7 +1,7 @@
 """Descriptors: the file descriptor of each connection of a socket, and which connections are idle.
 
 Used by the sockets, which learn from ZeroMQ which descriptors were closed. A forked process closes a descriptor only if
-it still belongs to the same connection.
+the descriptor still belongs to the same connection.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from scaler.ids import Connection
 
 
 class Descriptors:
-    """The connections of one socket.
+    """The descriptors of the connections of one socket.
 
-    The system reuses a descriptor as soon as its connection is closed, and that event may be read after the first
+    The system reuses a descriptor as soon as its connection is closed. The report of this may be read after the first
     message of the next connection. So a descriptor may have several connections.
     """
 
     def __init__(self) -> None:
         self.known: dict[Connection, int] = {}
         self.keys: dict[Connection, str] = {}
-        """the public keys with which connections were accepted; connections that needed no key are not in it"""
+        """the public key with which each connection was accepted; connections that needed no key are left out"""
         self._connections: dict[int, list[Connection]] = {}
         self._ended: set[Connection] = set()
 
@@ -37,14 +37,14 @@ class Descriptors:
         return list(self._connections.get(descriptor, ()))
 
     def end(self, descriptor: int) -> None:
-        """Note that a descriptor was closed: the oldest of its open connections has ended."""
+        """Record that a descriptor was closed: the oldest open connection of the descriptor has ended."""
         for connection in self._connections.get(descriptor, ()):
             if connection not in self._ended:
                 self._ended.add(connection)
                 return
 
     def present(self, connection: Connection) -> int | None:
-        """Return the descriptor that a connection still has, as far as is known; None if it has none."""
+        """Return the descriptor that a connection still has, as far as is known; None if the connection has none."""
         descriptor = None if connection in self._ended else self.known.get(connection)
         return descriptor if descriptor is not None and self._connections[descriptor][-1] == connection else None
 
@@ -60,13 +60,15 @@ class Descriptors:
 
 
 class OpenConnections:
-    """The open connections of a peer's socket. A forked process closes its copies, which would outlive this process."""
+    """The open connections of a peer's socket. A forked process closes its copies of the descriptors, which would keep
+    the connections open after this process has ended.
+    """
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self._files: dict[int, int] = {}
-        """descriptor -> inode of the connection behind it, because descriptors are reused"""
+        """the inode of the connection at each descriptor, because descriptors are reused"""
         OpenConnections.all.add(self)
 
     def open(self, descriptor: int) -> None:
@@ -79,7 +81,7 @@ class OpenConnections:
         self._files.pop(descriptor, None)
 
     def close_after_fork(self) -> None:
-        """Close the copies of this forked process."""
+        """Close this process's copies of the descriptors. Called in a forked process."""
         for descriptor, file in self._files.items():
             with contextlib.suppress(OSError):
                 if os.fstat(descriptor).st_ino == file:
@@ -99,14 +101,14 @@ if hasattr(os, "register_at_fork"):
 class IdleConnections:
     """Finds open connections that belong to no peer, so that they do not keep descriptors forever.
 
-    For the system, a connection that has sent nothing, or only garbage, is like any other. The search costs nothing per
-    message. A new connection never counts as idle at once.
+    For the system, a connection that has sent nothing, or only garbage, is like any other connection. The search costs
+    nothing per message. A connection counts as idle only if two calls of `look` found no peer for it.
     """
 
     def __init__(self) -> None:
         self._open: set[int] = set()
         self._idle: set[int] = set()
-        """the connections that belonged to no peer at the last look, and were not closed since"""
+        """the descriptors that belonged to no peer at the last call of `look`, and were not closed since"""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""
@@ -119,7 +121,7 @@ class IdleConnections:
         self._idle.discard(descriptor)
 
     def look(self, is_busy: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors that belonged to no peer at the last look and belong to none now.
+        """Return the descriptors that belonged to no peer at the last call of `look` and belong to no peer now.
 
         Args:
             is_busy: returns whether a descriptor belongs to a peer.

@@ -1,6 +1,6 @@
 """Disconnects: learns from ZeroMQ which connections of a socket were lost, and which are new.
 
-Used by the sockets, only in the thread of the socket.
+Used by the sockets, only in the thread that owns the socket.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BEGINS = int(zmq.EVENT_ACCEPTED) | int(zmq.EVENT_CONNECTED)
 _ENDS, _IS_IN = int(zmq.EVENT_DISCONNECTED), int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 NO_LISTENER = int(zmq.EVENT_CLOSED)
 _EVENT = struct.Struct("=Hi")
-"""an event and its value, which is a descriptor for most events"""
+"""the encoding of an event of ZeroMQ: the number of the event, and a value, which is a descriptor for most events"""
 
 
 class Watcher(Protocol):
-    """A receiver of the start and end of each connection, by descriptor."""
+    """A receiver of the start and end of each connection, identified by its descriptor."""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""
@@ -33,12 +33,12 @@ class Watcher(Protocol):
 
 
 class CutMonitor:
-    """Reports lost connections.
+    """Reports the lost connections of a socket.
 
     Args:
-        watchers: receive the start and end of all connections, in order.
-        keyring: receives the results of handshakes; None if no key is needed.
-        losses: further events that count as the loss of a connection.
+        watchers: the objects that are notified of the start and end of all connections, in order.
+        keyring: the keyring that is notified of the results of handshakes; None if no key is needed.
+        losses: the bits of further events that count as the loss of a connection.
     """
 
     def __init__(

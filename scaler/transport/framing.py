@@ -1,9 +1,11 @@
 """Framing: messages to the bytes of a stream and back, in pieces of any size.
 
-Each direction of a connection begins with `GREETING`, except for the channels of processors. A message is the number of
-its frames, header included, the size of each, all as 4 bytes (little-endian), and the frames. Frames from
-`WRITTEN_ALONE_BYTES` on are sent without a copy, and the rest of one that has arrived in part is read into its own
-memory. Smaller frames are copied, so that none keeps the memory of a whole message.
+Each direction of a connection begins with `GREETING`, except for the channels of processors. A message consists of the
+number of its frames, the size of each frame, and the frames. The header is the first frame. Number and sizes have 4
+bytes each (little-endian).
+
+Frames from `WRITTEN_ALONE_BYTES` on are sent without a copy. The rest of such a frame that has arrived in part is read
+into memory of its own. Smaller frames are copied, so that no small frame keeps the memory of a whole message.
 
 Used by the streams, and by the channel of a processor. A peer that only announces data takes no memory.
 """
@@ -23,11 +25,11 @@ from scaler.transport.interface import Message
 GREETING = b"scaler stream 1\n"
 """The first bytes of both directions: a peer with other bytes is not a Scaler peer of this version."""
 FRAMES_MOST = 1 << 16
-"""The most frames of a message; more are an error."""
+"""The most frames of a message. A message with more frames is an error."""
 WRITTEN_ALONE_BYTES = 8 * 1024
-"""A frame of at least this size is sent as a piece of its own. Copying a smaller one costs less."""
+"""The least size of a frame that is sent as a piece of its own. Copying a smaller frame costs less."""
 LAZY_BYTES = 256 * 1024
-"""The most memory that is allocated at once for a frame before it has arrived."""
+"""The most memory that is allocated at once for a frame before the frame has arrived."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -36,14 +38,15 @@ _COUNT, _LONE = struct.Struct("<I"), struct.Struct("<II")
 
 
 class GarbledError(ValueError):
-    """The received bytes are not a message. Nothing that follows can be read."""
+    """The received bytes are not a message. No later bytes of the connection can be read."""
 
 
 def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
-    """Return the bytes of a message: small frames joined into one piece, large ones as they are.
+    """Return the bytes of a message as pieces: consecutive small frames are joined into one piece, large frames are
+    pieces of their own.
 
     Args:
-        frames: objects with a contiguous buffer. Large ones must not change until they are written.
+        frames: objects with a contiguous buffer. Large frames must not change until they are written.
     """
     if not frames and len(header) < WRITTEN_ALONE_BYTES:
         return [_LONE.pack(1, len(header)) + header]
@@ -65,7 +68,7 @@ def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
 
 
 def drop_bytes(pieces: deque[Any], n_bytes: int) -> None:
-    """Remove the first bytes of a row of pieces."""
+    """Remove the first `n_bytes` of consecutive pieces."""
     while pieces and n_bytes >= len(pieces[0]):
         n_bytes -= len(pieces.popleft())
     if n_bytes:
@@ -78,7 +81,7 @@ class ReceiveBuffer:
     Args:
         frame_bytes: the most bytes of a frame.
         message_bytes: the most bytes of a message.
-        is_greeted: whether no greeting is expected.
+        is_greeted: whether the stream begins without a greeting.
     """
 
     def __init__(self, frame_bytes: int, message_bytes: float, *, is_greeted: bool = False) -> None:
@@ -89,16 +92,16 @@ class ReceiveBuffer:
         self._sizes: tuple[int, ...] = ()
         """the sizes of the frames of the message that is arriving"""
         self._frames: list[Any] = []
-        """the frames of that message that have arrived"""
+        """the arrived frames of the message that is arriving"""
         self._area: Any = None
         """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """memory for the next received bytes: read into it and call `filled`; empty: pass the bytes to `take`"""
+        """the memory for the next received bytes: read bytes into this memory and call `filled`. If it is empty, pass
+        the bytes to `take`
+        """
 
     def filled(self, n_bytes: int) -> list[Message]:
-        """Note that the first `n_bytes` of `room` have been read. Return the messages that are complete now: one or
-        none.
-        """
+        """Record that `n_bytes` have been read into `room`. Return the messages that are complete now, at most one."""
         self.room = self.room[n_bytes:]
         if self.room:
             return []
@@ -107,7 +110,7 @@ class ReceiveBuffer:
         return self.take(b"")
 
     def take(self, data: Buffer) -> list[Message]:
-        """Return the messages that these bytes complete, in memory of their own.
+        """Return the messages that `data` completes. The memory of the messages is not that of `data`.
 
         Raises:
             GarbledError: if the bytes are not the next part of a message.
@@ -142,7 +145,7 @@ class ReceiveBuffer:
         return messages
 
     def _greet(self, known: Buffer) -> int:
-        """Return the offset of the first message, or 0 if the greeting is not complete."""
+        """Check the greeting. Return the offset of the first message, or 0 if the greeting is not complete."""
         if known[: len(GREETING)] != GREETING[: len(known)]:
             raise GarbledError
         self._is_greeted = len(known) >= len(GREETING)
@@ -163,7 +166,7 @@ class ReceiveBuffer:
         return sizes
 
     def _cut(self, known: Buffer, at: int) -> int:
-        """Cut off the complete frames. Return the offset of the rest."""
+        """Move the complete frames at `at` to the frames of the message. Return the offset of the remaining bytes."""
         sizes, frames = self._sizes, self._frames
         while len(frames) < len(sizes):
             size, left = sizes[len(frames)], len(known) - at
@@ -181,7 +184,7 @@ class ReceiveBuffer:
 
 
 def new_area(n_bytes: int) -> Any:
-    """Return writable memory. The system allocates the pages of a large area only as they are written."""
+    """Return writable memory. The system allocates each page of a large area when the page is first written."""
     if n_bytes < LAZY_BYTES:
         return bytearray(n_bytes)
     return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -2,8 +2,8 @@
 
     Listener <--messages of many connections--- ... ---messages of one connection--> Dialer
 
-An edge has one `Transport` and asks it for connections. Scaler's own transports are ZeroMQ (`zeromq.py`), and plain
-streams at ipc addresses (`streams.py`); the simulation has a modelled network. A message is a header frame and payload
+An edge has one `Transport` and asks it for connections. Scaler's own transports are ZeroMQ (`zeromq.py`) and plain
+streams at ipc addresses (`streams.py`). The simulation has a modelled network. A message is a header frame and payload
 frames, which no transport decodes.
 """
 
@@ -19,11 +19,11 @@ Message: TypeAlias = tuple[bytes, list[memoryview]]
 """The header frame and the payload frames."""
 
 FRAME_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a frame. A connection that announces a larger one is closed before it takes memory: large messages
-travel in chunks.
+"""The most bytes of a frame. A connection that announces a larger frame is closed before the frame takes memory: large
+messages travel in chunks.
 """
 UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
-"""The most bytes of one connection that may wait to be read."""
+"""The most bytes of one connection that may have arrived and not been read."""
 
 
 class AddressInUseError(OSError):
@@ -31,71 +31,79 @@ class AddressInUseError(OSError):
 
 
 class PeerGoneError(ConnectionError):
-    """The connection of a message no longer exists."""
+    """The connection to which a message was sent no longer exists."""
 
 
 class Dialer(Protocol):
-    """A peer's end of one connection, from its dialling to its loss. A new connection needs a new dialer."""
+    """A peer's end of one connection, until the connection is lost. A new connection needs a new dialer."""
 
     descriptor: int
-    """readable when a message may have arrived; only a `receive` that returns None re-arms it"""
+    """a descriptor that is readable when a message may have arrived; only a `receive` that returns None re-arms it"""
     monitor_descriptor: int
-    """readable when the connection may be lost"""
+    """a descriptor that is readable when the connection may be lost"""
 
     def expect(self) -> None:
-        """Report that the descriptor is readable. A hint that saves system calls: after a `receive` that returned None,
-        the next ones may return None until this is called.
+        """Report that `descriptor` is readable. This saves system calls: after a `receive` that returned None, later
+        calls of `receive` may return None until `expect` is called.
         """
 
     def receive(self) -> Message | None:
-        """Return the next message, or None if there is none."""
+        """Return the next message, or None if no message has arrived."""
 
     def has_message(self) -> bool:
-        """Return whether a message waits."""
+        """Return whether a received message can be read now."""
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Send a message; it waits until the connection is up.
+        """Send a message. The message waits until the connection is up.
 
         Raises:
             PeerGoneError: if the other end is known to be gone. `was_cut` reports other losses.
         """
 
     def was_cut(self) -> bool:
-        """Return whether the connection was lost since the last call, after it had been up."""
+        """Return whether an established connection was lost since the last call."""
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close. Unsent messages have `linger_seconds` to leave. May be called again."""
+        """Close the connection. A second call does nothing.
+
+        Args:
+            linger_seconds: the time in which unsent messages may still leave.
+        """
 
 
 class Listener(Protocol):
     """The scheduler's end of all connections."""
 
     endpoint: Endpoint
-    """the actual address"""
+    """the address at which the listener actually listens"""
     descriptor: int
     monitor_descriptor: int
     authenticator_descriptor: int | None
-    """readable when a peer waits to be authenticated; None if peers need no key"""
+    """a descriptor that is readable when a peer waits to be authenticated; None if peers need no key"""
 
     def authenticate(self) -> None:
         """Accept or refuse the peers that wait to be authenticated."""
 
     def key_of(self, connection: Connection) -> str:
-        """Return the public key with which a connection was accepted; empty if it needed none, or has ended."""
+        """Return the public key with which a connection was accepted; empty if no key was needed or the connection has
+        ended.
+        """
 
     def user_of(self, connection: Connection) -> str | None:
-        """Return the user of this machine who made a connection; empty if that cannot be known, as over TCP; None if
-        the connection has ended.
+        """Return the user of this machine who made a connection. Return an empty text if the user cannot be known, as
+        over TCP, and None if the connection has ended.
         """
 
     def process_of(self, connection: Connection) -> int:
-        """Return the id of the process of this machine that made a connection; 0 if unknown, as over TCP."""
+        """Return the id of the process of this machine that made a connection; 0 if the process is unknown, as over
+        TCP.
+        """
 
     def expect(self) -> None:
-        """Report that the descriptor is readable, as for `Dialer.expect`."""
+        """Report that `descriptor` is readable, as for `Dialer.expect`."""
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
-        """Return the connection, header and payload frames of the next message, or None if there is none."""
+        """Return the connection, header and payload frames of the next message, or None if no message has arrived."""
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message.
@@ -108,44 +116,52 @@ class Listener(Protocol):
         """Return the connections that may have been lost since the last call."""
 
     def forget(self, connection: Connection) -> None:
-        """Drop all data about a lost connection. Needed only if nothing is sent to it: a failed `send` does it too."""
+        """Drop all data about a lost connection. Call this only if no message is sent to the connection later: a failed
+        `send` also drops the data.
+        """
 
     def look(self, resident_bytes: int) -> int:
-        """Hang up on connections that send far more than is read. Return their number.
+        """Close the connections that send far more than is read. Return the number of closed connections.
 
         Args:
-            resident_bytes: the size of this process.
+            resident_bytes: the memory of this process in bytes.
         """
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
-        """Hang up on connections that belonged to no peer at the last call either. Return their number.
+        """Close the connections that belonged to no peer at the last call and belong to no peer now. Return the number
+        of closed connections.
 
         Args:
-            peers: the connections of peers.
+            peers: the connections that belong to peers now.
         """
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. Messages that have already arrived can still be received."""
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close. Unsent messages have `linger_seconds` to leave. May be called again."""
+        """Close the listener and all connections. A second call does nothing.
+
+        Args:
+            linger_seconds: the time in which unsent messages may still leave.
+        """
 
 
 class Transport(Protocol):
-    """The transport to one address."""
+    """The transport to one address: makes the connections of a peer, or the listener of a scheduler."""
 
     endpoint: Endpoint
 
     @property
     def refusal(self) -> str:
-        """Why this peer cannot connect, as a sentence for people; empty as long as it may succeed."""
+        """Why this peer cannot connect, as a sentence for people; empty as long as the peer may succeed."""
 
     @property
     def is_refused_by_scheduler(self) -> bool:
         """Whether the scheduler itself refused this peer; if False, another program may listen there."""
 
     def dial(self) -> Dialer:
-        """Start to connect. Works after a refusal too, which may have come from another program.
+        """Start to connect, and return the dialer. This works after a refusal too, which may have come from another
+        program.
 
         Raises:
             OSError: if it is impossible to connect to the address.
@@ -155,7 +171,7 @@ class Transport(Protocol):
         """Listen at the address.
 
         Args:
-            silence_seconds: a connection that stays silent this long may be closed a little later, and never before.
+            silence_seconds: the silence after which a connection may be closed, a little later and never earlier.
 
         Raises:
             AddressInUseError: if another program listens there.
@@ -163,4 +179,4 @@ class Transport(Protocol):
         """
 
     def close(self) -> None:
-        """Release the transport, after all its connections are closed."""
+        """Release what the connections share. Close all connections first."""

@@ -1,7 +1,8 @@
 """Lookup: whether the host name of a scheduler can be resolved here, and whether a port of this machine is taken.
 
-ZeroMQ resolves the name too, with each attempt to connect, but does not report failures. A wrong name would look like a
-scheduler that does not answer. The look-up may take long, so it has a thread of its own. Connecting never waits for it.
+ZeroMQ also resolves the host name, with each attempt to connect, but does not report failures. A wrong name would look
+like a scheduler that does not answer. A look-up may take long and has a thread of its own, so connecting never waits
+for it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from scaler.endpoint import TCP, Endpoint
 from scaler.transport.binding import name_of_user
 
 LISTENS_SECONDS = 0.1
-"""How long `listens` waits for a connection."""
+"""The time that `listens` waits for a connection."""
 
 
 class Lookup:
-    """The look-ups of the host of one address.
+    """Looks up the host name of one address.
 
     Args:
         endpoint: the address of a scheduler.
@@ -31,16 +32,18 @@ class Lookup:
         self._report = report
         self._thread: threading.Thread | None = None
         self.problem = ""
-        """why the name cannot be resolved, as a sentence for people; empty if it can, or if that is not known yet"""
+        """why the host name cannot be resolved, as a sentence for people; empty if there is no problem, or the result
+        is not known yet
+        """
 
     def begin(self) -> None:
-        """Start a look-up, unless the address has no name or one is running."""
+        """Start a look-up, unless the address has no host name or a look-up is running."""
         if self._host and (self._thread is None or not self._thread.is_alive()):
             self._thread = threading.Thread(target=self._look, name="scaler-lookup", daemon=True)
             self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end of a running look-up, `seconds` at most."""
+        """Wait until a running look-up ends, at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -78,7 +81,7 @@ def forbidden(endpoint: Endpoint) -> str:
 
 
 def why_unknown(host: str) -> str:
-    """Return why a host name cannot be resolved, and what to do about it; empty if it can."""
+    """Return why a host name cannot be resolved, and what to do about it; empty if the name can be resolved."""
     try:
         socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -1,6 +1,6 @@
 """Opening: chooses the transport to an address.
 
-`open_transport` is for agents and clients, `open_listening_transport` for schedulers. A transport is imported only when
+Agents and clients call `open_transport`, schedulers call `open_listening_transport`. A transport is imported only when
 it is used.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) -> Transport:
-    """Return the transport to a scheduler, with the keys that this user has for it.
+    """Return the transport to a scheduler, with the keys that this user has for this scheduler.
 
     Args:
         role: the role of the peer: client or worker.
-        io_threads: the number of threads that move bytes, if the transport needs any.
+        io_threads: the number of threads that move bytes, if the transport needs any threads.
 
     Raises:
         ConfigError: if a key file cannot be read, or other users have access to it.
@@ -38,7 +38,7 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
 
 
 def import_transport(endpoint: Endpoint) -> None:
-    """Import all that `open_transport` needs, in a process whose forks will call that."""
+    """Import all that `open_transport` needs. Call this in a process whose forks will call `open_transport`."""
     if not (endpoint.scheme == IPC and ARE_SUPPORTED):
         import scaler.transport.zeromq  # noqa: F401, PLC0415 - as above
 
@@ -56,9 +56,9 @@ def open_listening_transport(
     """Return the transport for a scheduler that will listen at an address.
 
     Args:
-        io_threads: the number of threads that move bytes, if the transport needs any.
-        frame_bytes: a connection that starts a larger frame is closed.
-        unread_bytes: a connection of which more waits to be read may be closed.
+        io_threads: the number of threads that move bytes, if the transport needs any threads.
+        frame_bytes: the most bytes of a frame; a connection that starts a larger frame is closed.
+        unread_bytes: the most unread bytes of a connection; a connection with more unread bytes may be closed.
         admission_keys: the keys that peers need; None: all peers may connect.
     """
     if endpoint.scheme == IPC and ARE_SUPPORTED:

@@ -1,9 +1,10 @@
 """Private addresses: a socket file in a folder that only its user can enter.
 
-Used by the router. Loopback ports are open to every user of the machine, and to web pages in a browser; this is not.
+Used by the router. Loopback ports are open to every user of the machine, and to web pages in a browser. A private
+address is open to its user only.
 
 A folder is removed by its scheduler, or by the program that started the scheduler. If both are killed at once, the
-folder stays. So each folder names its processes, and making a new one removes those whose processes have all ended.
+folder stays. So each folder names its processes. Making a new folder removes all folders whose processes have ended.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ from scaler.endpoint import Endpoint, ipc_address
 from scaler.keys.private_files import private_opener
 
 _PATH_BYTES_MOST = 66
-"""The most bytes of the parent folder: `/scaler-12345678/scheduler_monitor` below it must fit into an address."""
+"""The most bytes of the path of the parent folder: the path with `/scaler-12345678/scheduler_monitor` must fit into an
+address.
+"""
 _PREFIX = "scaler-"
 STALE_SECONDS = 60.0
-"""A socket file younger than this may belong to a process that is about to listen."""
+"""The age below which a socket file may belong to a process that is about to listen."""
 _USERS = "users"  # the file with the process ids, one per line
 _IMPORTS = "imports"
 _END = "."  # its last line: a file without it is still being written
 
 
 def new_private_endpoint(name: str = "scheduler") -> Endpoint:
-    """Return the address of a socket file of this name in a new folder of mode 0700."""
+    """Return the address of a socket file with this name, in a new folder of mode 0700."""
     parent = tempfile.gettempdir()
     if len(os.fsencode(parent)) > _PATH_BYTES_MOST:
         parent = "/tmp"  # noqa: S108 - the folder below it is made by mkdtemp
@@ -43,7 +46,7 @@ def new_private_endpoint(name: str = "scheduler") -> Endpoint:
 
 
 def keep_private_folder_for(endpoint: Endpoint, pid: int) -> None:
-    """Keep the folder of an address that `new_private_endpoint` made as long as a process lives."""
+    """Keep the folder of an address made by `new_private_endpoint` as long as the process `pid` lives."""
     file = endpoint.file
     if file is not None:
         with contextlib.suppress(OSError), open(file.parent / _USERS, "a", opener=private_opener) as users:
@@ -51,8 +54,8 @@ def keep_private_folder_for(endpoint: Endpoint, pid: int) -> None:
 
 
 class ImportsFile:
-    """The file with which a program reports to its cluster the modules that its tasks need, in the folder of their
-    address.
+    """The file in which a program names the modules that its tasks need, for its cluster. It is in the folder of a
+    private address.
     """
 
     def __init__(self, file: Path) -> None:
@@ -60,7 +63,7 @@ class ImportsFile:
 
     @classmethod
     def at(cls, endpoint: Endpoint) -> ImportsFile | None:
-        """Return the file for an address; None unless `new_private_endpoint` made the address for this user."""
+        """Return the file for an address; None if `new_private_endpoint` did not make the address for this user."""
         file = endpoint.file
         if file is None or not file.parent.name.startswith(_PREFIX):
             return None
@@ -77,7 +80,7 @@ class ImportsFile:
             file.write(text)
 
     def take(self) -> list[str]:
-        """Return the names and remove the file; empty if there is none, or it is not complete."""
+        """Return the names in the file and remove the file; empty if the file is missing or not complete."""
         try:
             *names, end = self._file.read_text("utf-8", "surrogateescape").split("\n")
             self._file.unlink()
@@ -87,7 +90,7 @@ class ImportsFile:
 
 
 def remove_socket(endpoint: Endpoint) -> None:
-    """Remove the socket file that an ended process left behind, unless another process listens there now."""
+    """Remove the socket file that an ended process left behind, unless another process listens at the file now."""
     file = endpoint.file
     if file is None:
         return
@@ -97,7 +100,7 @@ def remove_socket(endpoint: Endpoint) -> None:
 
 
 def remove_stale_monitors(folder: Path) -> None:
-    """Remove the sockets of monitors that killed schedulers of this user left behind, each named after its port."""
+    """Remove the monitor sockets in a folder that killed schedulers of this user left behind."""
     for file in folder.glob("*_[0-9]*_monitor"):
         with contextlib.suppress(OSError):
             found = file.lstat()
@@ -107,7 +110,7 @@ def remove_stale_monitors(folder: Path) -> None:
 
 
 def remove_private_folder(endpoint: Endpoint) -> None:
-    """Remove the socket and the folder of an address that `new_private_endpoint` made."""
+    """Remove the socket and the folder of an address made by `new_private_endpoint`."""
     file = endpoint.file
     if file is not None:
         with contextlib.suppress(OSError):
@@ -130,8 +133,8 @@ def _remove_abandoned_folders(parent: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether no process needs this folder. Processes of a container that shares the file system are not visible
-    here, but a socket at which one of them listens is.
+    """Return whether no process needs this folder. The processes of a container that shares the file system are not
+    visible here. A socket at which such a process listens is visible.
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

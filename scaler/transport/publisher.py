@@ -1,7 +1,7 @@
 """Publisher: the socket of the monitor stream: viewers subscribe to topics and receive the messages of these.
 
-Made by the scheduler. A viewer that reads too slowly loses messages, and never delays the publisher. Data other than
-subscriptions is ignored. Viewers never make it block or raise.
+Made by the scheduler. A viewer that reads too slowly loses messages, and never delays the publisher. The publisher
+ignores all data except subscriptions. Viewers never make the publisher block or raise.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ from scaler.transport.private import new_private_endpoint, remove_private_folder
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down
 
 MESSAGES_KEPT = 200
-"""The most messages that wait for a viewer; further ones are dropped."""
+"""The most messages that wait for a viewer; further messages are dropped."""
 
 SUBSCRIPTION_BYTES_MOST = 256
-"""A viewer that sends a larger message is disconnected."""
+"""The most bytes of a message from a viewer. A viewer that sends a larger message is disconnected."""
 
 HANDSHAKE_BYTES_MOST = 1024
-"""The limit in place of `SUBSCRIPTION_BYTES_MOST` if viewers need keys, whose handshake is longer."""
+"""The limit in place of `SUBSCRIPTION_BYTES_MOST` if viewers need keys, because the handshake with keys is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""The most bytes that a viewer on TCP may send in all: libzmq needs about 50 times as much for subscriptions."""
+"""The most bytes that a viewer on TCP may send in all. The subscriptions in these bytes take about 50 times as much
+memory in libzmq.
+"""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 
 
 class Publisher:
-    """Listens at an address.
+    """The socket of the monitor stream, which listens at an address.
 
     Args:
         endpoint: an ipc or tcp address; None: a socket in a new folder that only this user can enter.
         admission_keys: the keys that viewers need; None: all viewers may connect.
 
     Raises:
-        AddressInUseError: if another program listens there.
+        AddressInUseError: if another program listens at the address.
         OSError: if the address cannot be bound for another reason, for example if its file belongs to another user.
     """
 
@@ -76,12 +78,13 @@ class Publisher:
         is_bounded = endpoint.scheme == TCP and unread.IS_SUPPORTED
         self._monitor = CutMonitor(self._socket, [self._viewers]) if is_bounded else None
         self.monitor_descriptor = None if self._monitor is None else self._monitor.descriptor
-        """readable when viewers connect or disconnect; `changes` handles that"""
+        """a descriptor that is readable when viewers connect or disconnect; call `changes` then"""
 
     def changes(self, most: int) -> list[tuple[bool, bytes]]:
-        """Return the new subscriptions (True and the topic) and ended ones (False) since the last call, in order.
+        """Return the subscriptions that started (True and the topic) and ended (False and the topic) since the last
+        call, in order.
 
-        If it returns `most` changes, call it again: the descriptor does not report the remaining ones.
+        If `most` changes are returned, call this again: the descriptor does not report the remaining changes.
         """
         changes: list[tuple[bool, bytes]] = []
         socket = self._socket
@@ -98,7 +101,7 @@ class Publisher:
         return changes
 
     def _has_valid_key(self, frame: zmq.Frame, admission_keys: AdmissionKeys) -> bool:
-        """Return whether the key of a viewer is still valid; disconnect the viewer if not."""
+        """Return whether the key of a viewer is still valid. Disconnect the viewer if its key is invalid."""
         try:
             descriptor, key = int(frame.get(zmq.SRCFD)), key_of(frame)
         except zmq.ZMQError:
@@ -131,12 +134,12 @@ class Publisher:
                 shut_down(descriptor)
 
     def send(self, topic: bytes, header: bytes) -> None:
-        """Send a message to the subscribers of a topic; dropped for those whose queue is full."""
+        """Send a message to the subscribers of a topic. Subscribers whose queue is full do not get the message."""
         with contextlib.suppress(zmq.Again):
             self._socket.send_multipart((topic, header), _NOBLOCK)
 
     def close(self) -> None:
-        """Close, and remove the files of the address. May be called again."""
+        """Close the socket, and remove the files of the address. A second call does nothing."""
         if self._socket.closed:
             return
         if self._monitor is not None:
@@ -157,7 +160,7 @@ class _Viewers:
     def __init__(self) -> None:
         self._descriptors: set[int] = set()
         self.keys: dict[int, str] = {}
-        """the public keys of the viewers that have subscribed to anything"""
+        """the public key of each viewer that has subscribed to any topic"""
 
     def open(self, descriptor: int) -> None:
         self._descriptors.add(descriptor)
@@ -168,7 +171,7 @@ class _Viewers:
         self.keys.pop(descriptor, None)
 
     def flooders(self) -> list[int]:
-        """Return the viewers that have sent too many bytes."""
+        """Return the descriptors of the viewers that have sent too many bytes."""
         return [each for each in self._descriptors if (unread.received_bytes(each) or 0) > VIEWER_BYTES_MOST]
 
 

@@ -1,11 +1,11 @@
 """ZeroMQ sockets as Scaler uses them: made in one place, with every option that has a dangerous default.
 
 A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
-frames are received without one. A socket belongs to one thread. Nothing is decoded here.
+frames are received without a copy. A socket belongs to one thread. This module decodes no message.
 
 Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never reconnects, and does not
-report that the other end was closed. So received frames are copied here, as if they came from another process, and the
-next send notices a closed end.
+report that the other end was closed. So this module copies received frames, as if they came from another process. The
+next send to a closed end raises an error.
 """
 
 from __future__ import annotations
@@ -45,31 +45,38 @@ _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""The system closes a connection without answers after the longest time-out plus this time. ZeroMQ's own heartbeats
-could detect that too, but libzmq aborts the process (`!_io_error`) when a heartbeat is due on a connection that was
-reset while it was held back.
+"""The time after the longest time-out after which the system closes a connection without answers. The heartbeats of
+ZeroMQ could detect such a connection too. But libzmq aborts the process (`!_io_error`) when a heartbeat is due on a
+connection that was reset while it was held back.
 """
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
-"""A connection that has not finished its handshake after this time is closed."""
+"""The time after which a connection is closed if it has not finished its handshake."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
-"""The longest time that a restarted scheduler waits for its peers. An attempt costs one packet."""
+"""The longest pause between two attempts of a peer to connect, and so the longest wait of a restarted scheduler. An
+attempt costs one packet.
+"""
 CONNECT_MS = 2_000
-"""An unanswered attempt to connect is repeated after this time; the system itself would wait longer and longer."""
+"""The time after which an unanswered attempt to connect is repeated. The system itself would wait longer with each
+attempt.
+"""
 
 
 MESSAGES_WAITING = 256
-"""How many messages of one connection the scheduler's socket takes before they are read, if the system does not count
-their bytes (`unread.py`). Beyond that, the network holds the peer back.
+"""The most unread messages of one connection in the scheduler's socket, if the system does not count their bytes
+(`unread.py`). When there are more, the network holds the peer back.
 """
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
-"""The most messages that wait for a peer that does not read. Numbered messages are bounded elsewhere, echoes only here.
+"""The most messages that wait for a peer that does not read. Other modules limit numbered messages. Only this limit
+counts for echoes.
 """
 FRAMES_MOST = 1 << 16
-"""A message with more frames is read as one without frames, which every codec refuses."""
+"""The most frames of a message. A message with more frames is read as a message without frames, which every codec
+refuses.
+"""
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
@@ -112,12 +119,14 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return frames that can be sent. Checks all before the first is sent, because a sent part cannot be taken back."""
+    """Return frames that can be sent. All frames are checked before the first is sent, because a sent part cannot be
+    taken back.
+    """
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
 class _Inlet:
-    """Receives the first part of messages with as few look-ups of options as possible: pyzmq looks each one up in an
+    """Receives the first part of messages with as few look-ups of options as possible. pyzmq looks each option up in an
     enumeration, which costs more than receiving a small message.
     """
 
@@ -128,11 +137,11 @@ class _Inlet:
         self._is_expected = False
 
     def expect(self) -> None:
-        """Note that the descriptor is readable, so that there is a message, with rare exceptions."""
+        """Record that the descriptor is readable, so that `take` tries to receive without asking for events first."""
         self._is_expected = True
 
     def take(self) -> Any:
-        """Return the first part of the next message, as bytes or as a frame; None if there is none."""
+        """Return the first part of the next message, as bytes or as a frame; None if no message has arrived."""
         if not self._is_expected:
             if not self._option(_EVENTS) & _POLLIN:
                 return None
@@ -172,25 +181,26 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _is_made_up_by_router(connection: Connection) -> bool:
-    """Return whether ROUTER itself made a routing id. A peer that chooses its own is not a Scaler peer: it could pose
-    as another connection, an earlier or a later one.
+    """Return whether the ROUTER socket itself made a routing id. A peer that chooses its own routing id is not a Scaler
+    peer: it could pose as another connection.
     """
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
 
 def shut_down(descriptor: int) -> None:
-    """Close a connection below ZeroMQ, which has no call for this."""
+    """Close the connection at a descriptor below ZeroMQ, which has no call for closing a single connection."""
     with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
         copy.shutdown(unix.SHUT_RDWR)
 
 
 class RouterSocket:
-    """The scheduler's end: many peers, each identified by its connection.
+    """The scheduler's end of the connections of many peers, each peer identified by its connection.
 
     Args:
-        silence_seconds: a connection whose other end answers nothing for this time, not even the probes of the system,
-            is closed a little later.
-        unread_bytes: `look` closes a connection of which more waits, if the system reports how much arrived.
+        silence_seconds: the silence after which a connection is closed, a little later; answers to probes of the system
+            count too.
+        unread_bytes: the most unread bytes of a connection, above which `look` closes the connection. Used only if the
+            system reports how much arrived.
         admission_keys: the keys that peers need; None: all peers may connect.
     """
 
@@ -288,8 +298,8 @@ class RouterSocket:
         """Send a message.
 
         Raises:
-            PeerGoneError: if the connection no longer exists, or too many messages wait for its other end, which is
-                disconnected then.
+            PeerGoneError: if the connection no longer exists, or too many messages wait for the peer. In the second
+                case, the connection is closed.
         """
         try:
             parts = _as_parts(frames) if frames else ()
@@ -302,8 +312,8 @@ class RouterSocket:
             raise PeerGoneError(error.errno, str(error)) from error
 
     def lost(self) -> list[Connection]:
-        """Return the connections that may have been lost since the last call: those of the closed descriptors. The
-        socket itself may learn of it a moment later.
+        """Return the connections of the descriptors that were closed since the last call. The socket itself may notice
+        the loss a moment later.
         """
         connections = []
         for descriptor in self._monitor.lost():
@@ -315,11 +325,14 @@ class RouterSocket:
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Hang up on connections that send far more than is read, that send too much before they are authenticated, or
-        of which an address has too many. Return their number.
+        """Close connections for one of these reasons, and return the number of closed connections:
+
+        - The connection sends far more than is read.
+        - The connection sends too much before its peer is authenticated.
+        - The address of the peer has too many unauthenticated connections.
 
         Args:
-            resident_bytes: the size of this process.
+            resident_bytes: the memory of this process in bytes.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
         over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())
@@ -337,7 +350,9 @@ class RouterSocket:
         return len(over)
 
     def hang_up(self, connection: Connection) -> None:
-        """Close a connection. If another connection has its descriptor now, this one has ended already."""
+        """Close a connection. A connection whose descriptor already belongs to another connection has ended, and
+        nothing is closed.
+        """
         descriptor = self._descriptors.present(connection)
         if descriptor is not None:
             shut_down(descriptor)
@@ -355,15 +370,15 @@ class RouterSocket:
 
 
 class DealerSocket:
-    """A peer's end of one connection. A new connection takes a new socket: its identity is never used again.
+    """A peer's end of one connection. A new connection needs a new socket, because an identity is never used again.
 
-    It sends no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
+    The socket sends no heartbeats of ZeroMQ: other modules decide how long a scheduler may be silent.
 
-    At an ipc address in a folder that other users can write, it makes one connection, and messages wait until the
-    listener has passed the check. A missing listener counts as a lost connection.
+    At an ipc address in a folder that other users can write, the socket makes one connection, and messages wait until
+    the listener has passed the check. A missing listener counts as a lost connection.
 
     Args:
-        keyring: the keys to try; None: connections to that address need none.
+        keyring: the keys to try; None: connections to the address need no key.
     """
 
     def __init__(
@@ -376,7 +391,7 @@ class DealerSocket:
         is_safe = endpoint.file is None or is_private(endpoint.file.parent)
         self._check = None if is_safe else ListenerCheck(endpoint)
         self._unsent: list[tuple[bytes, Sequence[Any]]] | None = None if self._check is None else []
-        """messages to send when the listener has passed the check; None if it has, or no check is needed"""
+        """the messages that wait until the listener has passed the check; None after that, or if no check is needed"""
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if self._check is None else -1)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
@@ -396,7 +411,9 @@ class DealerSocket:
 
     @property
     def refusal(self) -> str:
-        """Why the listener is not trusted, as a sentence for people; empty if it is trusted, or not connected yet."""
+        """Why the listener is not trusted, as a sentence for people; empty if the listener is trusted, or not connected
+        yet.
+        """
         return "" if self._check is None else self._check.refusal
 
     def receive(self) -> Message | None:
@@ -406,7 +423,7 @@ class DealerSocket:
         return header.bytes, self._receive_payload(self._socket) if header.more else []
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Send a message; it waits in the socket until the connection is up.
+        """Send a message. The message waits in the socket until the connection is up.
 
         Raises:
             PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.

@@ -1,11 +1,11 @@
 """Streams: the transport at ipc addresses, where both ends are of this package: plain stream sockets.
 
-No thread moves bytes: the receiver reads from the system, and the unsent rest of a message waits here until the
-descriptor reports that there is room. So a single message costs one system call at each end, and the system holds back
-a peer that sends more than is read.
+No thread moves bytes: the receiver reads from the system, and the unsent rest of a message waits in the sending process
+until the descriptor reports space. So a single message costs one system call at each end, and the system holds back a
+peer that sends more than is read.
 
-Used through `open_transport`, by one thread at a time. No call blocks, and a connection is not read while messages of
-it wait.
+Used through `open_transport`, by one thread at a time. No call blocks, and a connection is not read while its messages
+wait.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from scaler.transport.trust import why_not_trusted
 ARE_SUPPORTED = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
 READ_BYTES = 256 * 1024
-"""The size of the buffer for reading, about as much as the system buffers of a connection."""
+"""The size of the buffer for reading, about as much as the system buffers for a connection."""
 SYSTEM_BYTES = 1024 * 1024
-"""The buffer of the system for one direction, unless its own limit is lower."""
+"""The size of the system's buffer for one direction of a connection, unless the limit of the system is lower."""
 PIECES_MOST = 64
 """The most pieces that one system call writes."""
 READY_MOST = 64
-"""The most connections that are read, each once, before the system is asked for others."""
+"""The most connections that are read, each once, before the system is asked which other connections are readable."""
 CALLERS_WAITING = 1024
-"""The most connections that wait to be accepted; further peers try again."""
+"""The most connections that wait to be accepted. Further peers are refused, and try again."""
 PIECES_UNSENT = 250_000
-"""The most unsent pieces for one peer. Numbered messages are bounded elsewhere, echoes only here."""
+"""The most unsent pieces for one peer. Other modules limit numbered messages. Only this limit counts for echoes."""
 CONNECT_RETRY_SECONDS = 0.05
 CONNECT_RETRY_MOST_SECONDS = 0.25
-"""The longest time that a restarted scheduler waits for its peers."""
+"""The longest pause between two attempts of a peer to connect, and so the longest wait of a restarted scheduler."""
 
 # Plain numbers: combining the enumerations of `select` costs more than reading.
 _IN, _OUT = 1, 4
@@ -66,10 +66,10 @@ class _Stream:
     """One end of one connection.
 
     Args:
-        socket: the end, which belongs to the stream from now on.
-        epoll: where the socket is registered, or will be.
-        buffer: where data is read to first; all streams of one thread may share it.
-        message_bytes: the most bytes of a message; a larger one ends the connection.
+        socket: the socket of this end, which belongs to the stream from now on.
+        epoll: the epoll at which the socket is or will be registered.
+        buffer: the memory into which received data is read first; all streams of one thread may share this memory.
+        message_bytes: the most bytes of a message; a larger message ends the connection.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _Stream:
         self._inflow = ReceiveBuffer(frame_bytes, message_bytes)
         self.unsent: deque[Any] = deque((GREETING,))
         self.must_wait = False
-        """whether the system is to report when there is room for more"""
+        """whether unsent data waits until the system reports space"""
         self.has_ended = False
         """whether nothing more will be received"""
         self.cannot_send = False
@@ -90,13 +90,13 @@ class _Stream:
         self.is_garbled = False
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Write a message, as far as there is room for it."""
+        """Write as much of a message as there is space for. The rest waits."""
         self.unsent.extend(pieces_of(header, frames))
         if not self.must_wait:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, as far as there is room for it."""
+        """Write as much of the unsent data as there is space for."""
         unsent, socket = self.unsent, self.socket
         try:
             while len(unsent) > 1:
@@ -115,7 +115,9 @@ class _Stream:
             self._epoll.modify(socket, _IN | _OUT if unsent else _IN)
 
     def read(self) -> list[Message]:
-        """Read once, and the rest of a frame that has arrived in part. Return the messages that are complete now."""
+        """Read once, and then the rest of a large frame that has arrived in part. Return the messages that are complete
+        now.
+        """
         inflow = self._inflow
         messages: list[Message] = []
         try:
@@ -141,7 +143,7 @@ class _Stream:
             self.socket.shutdown(unix.SHUT_RDWR)
 
     def close(self, until: float = 0) -> None:
-        """Close. Unsent data may leave until the monotonic time `until`."""
+        """Close the connection. Unsent data may leave until the monotonic time `until`."""
         poll = select.poll()
         poll.register(self.socket, select.POLLOUT)
         while self.unsent and (seconds := until - time.monotonic()) > 0 and poll.poll(seconds * 1000):
@@ -151,7 +153,7 @@ class _Stream:
 
 
 class StreamDialer:
-    """A peer's end of one connection. If no process listens yet, a thread of its own tries repeatedly.
+    """A peer's end of one connection. While no process listens, a thread of the dialer tries to connect repeatedly.
 
     Raises:
         OSError: if the address is impossible.
@@ -160,7 +162,9 @@ class StreamDialer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint, self._path = endpoint, str(endpoint.file)
         self.refusal = ""
-        """why the listener is not trusted, as a sentence for people; empty if it is trusted, or not connected yet"""
+        """why the listener is not trusted, as a sentence for people; empty if the listener is trusted, or not connected
+        yet
+        """
         self._epoll = select.epoll()
         socket, buffer = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM), memoryview(new_area(READ_BYTES))
         self._stream = _Stream(socket, self._epoll, buffer, FRAME_BYTES_MOST, inf)
@@ -181,7 +185,7 @@ class StreamDialer:
             raise
 
     def _has_connected(self, events: int) -> bool:
-        """Connect, and disconnect from a listener that is not trusted. Return whether a process listens."""
+        """Connect, and disconnect from a listener that is not trusted. Return whether any process listens."""
         stream = self._stream
         if stream.socket.connect_ex(self._path):
             return False
@@ -221,7 +225,7 @@ class StreamDialer:
         return self._messages.popleft() if messages else None
 
     def _has_room(self) -> bool:
-        """Write what waits, if there is room. Return whether there may be something to read."""
+        """Write unsent data, if there is space. Return whether there may be data to read."""
         ready = self._epoll.poll(0)
         if ready and ready[0][1] & _OUT:
             self._stream.flush()
@@ -252,12 +256,14 @@ class StreamDialer:
         os.close(self.monitor_descriptor)
 
     def close_after_fork(self) -> None:
-        """Close the copy of a forked process, which would keep the connection open after its parent has ended."""
+        """Close the copy of the socket in a forked process, which would keep the connection open after its parent has
+        ended.
+        """
         self._stream.socket.close()
 
 
 _dialers: weakref.WeakSet[StreamDialer] = weakref.WeakSet()
-"""all dialers of this process"""
+"""all open dialers of this process"""
 
 
 def _close_dialers_after_fork() -> None:
@@ -281,8 +287,8 @@ def _listen_at(endpoint: Endpoint) -> unix.socket:
     """Return a socket that listens at an ipc address, for this user alone.
 
     Raises:
-        AddressInUseError: if another program listens there.
-        OSError: if it is impossible to listen there for another reason.
+        AddressInUseError: if another program listens at the address.
+        OSError: if it is impossible to listen at the address for another reason.
     """
     check_ipc_file(endpoint)
     path = str(endpoint.file)
@@ -304,11 +310,11 @@ def _listen_at(endpoint: Endpoint) -> unix.socket:
 
 
 class StreamListener:
-    """The scheduler's end of all connections.
+    """The scheduler's end of all connections at one ipc address.
 
     Raises:
-        AddressInUseError: if another program listens there.
-        OSError: if it is impossible to listen there for another reason.
+        AddressInUseError: if another program listens at the address.
+        OSError: if it is impossible to listen at the address for another reason.
     """
 
     authenticator_descriptor: int | None = None
@@ -330,7 +336,7 @@ class StreamListener:
         self._ready: list[tuple[int, int]] = []
         self._is_expected = True
         self._lacks_descriptors = False
-        """whether no connection is accepted, because there are no free descriptors"""
+        """whether new connections are not accepted, because this process has no free descriptors"""
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()
 
@@ -413,10 +419,10 @@ class StreamListener:
         return lost
 
     def forget(self, connection: Connection) -> None:
-        """Do nothing: ended connections are not remembered."""
+        """Do nothing: the listener keeps no data about ended connections."""
 
     def authenticate(self) -> None:
-        """Do nothing: the permissions of the file decide who may connect."""
+        """Do nothing: the permissions of the socket file decide who may connect."""
 
     def key_of(self, connection: Connection) -> str:  # noqa: ARG002
         return ""
@@ -464,7 +470,7 @@ class StreamListener:
 
 
 class Streams:
-    """The `Transport` to one ipc address."""
+    """The `Transport` of plain stream sockets to one ipc address."""
 
     is_refused_by_scheduler = False
 
@@ -474,7 +480,7 @@ class Streams:
         self.endpoint = endpoint
         self._bounds = frame_bytes, unread_bytes
         self._dialer: StreamDialer | None = None
-        """the latest dialer"""
+        """the latest dialer, or None before the first one"""
 
     @property
     def refusal(self) -> str:
@@ -488,4 +494,4 @@ class Streams:
         return StreamListener(self.endpoint, *self._bounds)
 
     def close(self) -> None:
-        """Do nothing: connections share nothing."""
+        """Do nothing: the connections of this transport share nothing that must be closed."""

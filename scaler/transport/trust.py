@@ -1,7 +1,7 @@
 """Trust: whether a peer may answer the user who listens at an ipc address: a listener can run code in its peers.
 
-Used on each connection of peers and viewers, before anything is sent or received. Checking the file instead would not
-do: another file may have its place when the connection is made.
+Used on each connection of peers and viewers, before anything is sent or received. Checking the owner of the socket file
+is not enough: another file may be there when the connection is made.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from scaler.endpoint import Endpoint
 from scaler.transport.binding import KNOWS_PEER_USERS, name_of_user, uid_at
 
 _OVERFLOW_UID = 65534
-"""In a user namespace, this uid stands for each user that is not mapped into it."""
+"""The uid that stands, in a user namespace, for each user that is not mapped into the namespace."""
 
 
 def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
-    """Return why the user who listens at the other end of a connection is not trusted; empty for this user, root, and
-    `trust_users`.
+    """Return why the user who listens at the other end of a connection is not trusted; empty if the user is trusted.
+    Trusted users are this user, root, and `trust_users`.
     """
     if not KNOWS_PEER_USERS:
         return "" if endpoint.file is not None and is_private(endpoint.file.parent) else _why_not_private(endpoint)
@@ -50,7 +50,7 @@ def _why_not_private(endpoint: Endpoint) -> str:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether only this user and root can make files in a folder, or put another folder in its place."""
+    """Return whether only this user and root can make files in a folder, or replace the folder."""
     from scaler.settings.owners import others_can_write  # noqa: PLC0415 - few systems need it
 
     real = Path(os.path.realpath(folder))
@@ -66,8 +66,8 @@ def is_private(folder: Path) -> bool:
 class ListenerCheck:
     """The check of the listener on the one connection that a ZeroMQ socket makes to an ipc address.
 
-    The system may reuse the descriptor of a connection as soon as it is closed. So the result counts only after all
-    events of the monitor have been read: the end of a connection is reported before its descriptor is closed.
+    The system may reuse the descriptor of a connection as soon as the connection is closed. So the result counts only
+    after all events of the monitor have been read: the end of a connection is reported before its descriptor is closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -75,7 +75,9 @@ class ListenerCheck:
         self.is_passed = False
         """whether the connection is up, and its listener is trusted"""
         self.refusal = ""
-        """why its listener is not trusted, as a sentence for people; empty if it is trusted, or not connected yet"""
+        """why the listener is not trusted, as a sentence for people; empty if the listener is trusted, or not connected
+        yet
+        """
 
     def open(self, descriptor: int) -> None:
         """Check a new connection, and shut it down if its listener is not trusted."""
@@ -86,5 +88,5 @@ class ListenerCheck:
                 copy.shutdown(unix.SHUT_RDWR)
 
     def close(self, descriptor: int) -> None:  # noqa: ARG002 - there is only one
-        """Note that the connection has ended."""
+        """Record that the connection has ended."""
         self.is_passed = False

@@ -2,7 +2,7 @@
 
 Used by the scheduler's socket, on TCP and Linux, instead of a limit on unread messages. Such a limit does not hold back
 a message without an end. And if a peer that is held back has sent a PING and resets its connection, libzmq 4.3.5 aborts
-this process (`!_io_error`). So libzmq reads everything, and this module asks the system how much that was.
+this process (`!_io_error`). So libzmq reads everything, and this module asks the system how much has arrived.
 
 The check costs nothing while the process does not grow.
 """
@@ -15,13 +15,15 @@ import sys
 from collections.abc import Iterator
 
 GROWN_BYTES = 64 * 1024 * 1024
-"""When the process has grown by this much, all connections are checked."""
+"""The growth of the process after which all connections are checked."""
 CALM_BYTES = 1024 * 1024
-"""If no connection has more unread than this, checking stops."""
+"""The number of unread bytes below which all connections must be, before checking stops."""
 FRAME_COST_BYTES = 96
-"""The memory that libzmq needs for each frame, however short it is."""
+"""The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""A frame of at most this size has a head of 2 bytes on the network; a larger one has a head of 9 bytes."""
+"""The sizes of frame heads on the network: a frame of at most 255 bytes has a head of 2 bytes; a larger frame has a
+head of 9 bytes.
+"""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
@@ -46,7 +48,7 @@ def size_on_its_way(n_bytes: int) -> int:
 
 
 class _Count:
-    """The bytes that a connection received and that were read, since the first look."""
+    """The numbers of bytes that one connection has received, and that were read, since checking started."""
 
     __slots__ = ("frames", "n_bytes", "received_before")
 
@@ -55,13 +57,13 @@ class _Count:
         self.n_bytes = self.frames = 0
 
     def unread(self, received: int) -> int:
-        """Estimate the memory of the unread bytes, assuming frames like those that were read."""
+        """Estimate the memory that the unread bytes take, assuming frames like the frames that were read."""
         unread = received - self.received_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 
 
 class Unread:
-    """The connections of one socket, by descriptor.
+    """Counts the unread bytes of the connections of one socket, by descriptor.
 
     Args:
         most_bytes: the most unread bytes of one connection.
@@ -71,9 +73,9 @@ class Unread:
         self._most_bytes = most_bytes
         self._descriptors: set[int] = set()
         self.counts: dict[int, _Count] = {}
-        """the counts of connections, by descriptor; while it is empty, callers need not report what they read"""
+        """the counts of each connection, by descriptor; while this is empty, callers need not call `read`"""
         self._baseline_bytes = 0
-        """the size of the process at its smallest, or when the last check ended"""
+        """the least size of the process since the last check, from which growth counts"""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""
@@ -95,10 +97,10 @@ class Unread:
                 count.frames += 1
 
     def look(self, resident_bytes: int) -> list[int]:
-        """Return the descriptors of connections that have far too much unread.
+        """Return the descriptors of connections with far too many unread bytes.
 
         Args:
-            resident_bytes: the size of this process; 0 if unknown.
+            resident_bytes: the memory of this process in bytes; 0 if unknown.
         """
         if self.counts:
             return self._compare(resident_bytes)

@@ -1,6 +1,6 @@
 """ZeroMQ as the transport of Scaler: its contexts, and the sockets made in them.
 
-Used for TCP, between the threads of a process, and on systems without `streams`.
+Used for TCP, for connections between threads of one process, and on systems without `streams`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.transport.sockets import DealerSocket, RouterSocket
 
 
 class _SharedContext:
-    """The one context of all sockets that connect inside this process, while there are any."""
+    """The context that all sockets of connections inside this process share, as long as any transport uses it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class _SharedContext:
             return self._context
 
     def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
-        """Return whether this is the shared context and other sockets still use it."""
+        """Stop using a context. Return whether it is the shared context and other transports still use it."""
         with self._lock:
             if context is not self._context:
                 return False
@@ -50,7 +50,9 @@ _shared = _SharedContext()
 
 
 def _forget_shared() -> None:
-    """Make a new context in a forked process, because the other threads that share it do not exist there."""
+    """Make a new shared context in a forked process, because the other threads that share the old one do not exist
+    there.
+    """
     global _shared  # noqa: PLW0603 - there is one process
     _shared = _SharedContext()
 
@@ -60,7 +62,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ZeroMQ:
-    """The `Transport` of ZeroMQ to one address. All that connect inside this process share a context."""
+    """The `Transport` of ZeroMQ to one address. All transports for connections inside this process share a context."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class ZeroMQ:
         self._keyring = Keyring(endpoint, keys) if endpoint.scheme == TCP else None
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._dialer: DealerSocket | None = None
-        """the latest dialer"""
+        """the latest dialer, or None before the first one"""
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:

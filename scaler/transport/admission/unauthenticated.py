@@ -27,7 +27,9 @@ class UnauthenticatedPeers:
 
     def __init__(self) -> None:
         self._addresses: dict[int, str | None] = {}
-        """the address of each connection, by descriptor, the newest connection last; None until the address is needed"""
+        """the address of each connection, by descriptor, the newest connection last; None if the address is not known
+        yet
+        """
 
     def __len__(self) -> int:
         return len(self._addresses)

@@ -1,7 +1,7 @@
 """The conversation of a peer with schedulers, as a table: state and event to the next state and what to do.
-`docs/reference/conversation-states.md` and the table in `protocol/README.md` are drawn from it.
+`docs/reference/conversation-states.md` and the table in `protocol/README.md` are drawn from this table.
 
-Clients and agents follow it. An event without an entry for the state is late but legal: it changes nothing.
+Clients and agents follow the table. An event without an entry for the state is late but legal: it changes nothing.
 """
 
 from __future__ import annotations

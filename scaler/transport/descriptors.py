@@ -44,7 +44,9 @@ class Descriptors:
                 return
 
     def present(self, connection: Connection) -> int | None:
-        """Return the descriptor that a connection still has, as far as is known; None if the connection has none."""
+        """Return the descriptor that a connection still has, as far as is known; None if the connection has no
+        descriptor.
+        """
         descriptor = None if connection in self._ended else self.known.get(connection)
         return descriptor if descriptor is not None and self._connections[descriptor][-1] == connection else None
 
@@ -99,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class IdleConnections:
-    """Finds open connections that belong to no peer, so that they do not keep descriptors forever.
+    """Finds open connections that belong to no peer, so that such connections do not keep descriptors forever.
 
     For the system, a connection that has sent nothing, or only garbage, is like any other connection. The search costs
     nothing per message. A connection counts as idle only if two calls of `look` found no peer for it.

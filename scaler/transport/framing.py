@@ -96,8 +96,8 @@ class ReceiveBuffer:
         self._area: Any = None
         """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """the memory for the next received bytes: read bytes into this memory and call `filled`. If it is empty, pass
-        the bytes to `take`
+        """the memory for the next received bytes: read bytes into `room` and call `filled`. If `room` is empty, pass
+        received bytes to `take`
         """
 
     def filled(self, n_bytes: int) -> list[Message]:

@@ -157,7 +157,7 @@ class Transport(Protocol):
 
     @property
     def is_refused_by_scheduler(self) -> bool:
-        """Whether the scheduler itself refused this peer; if False, another program may listen there."""
+        """Whether the scheduler itself refused this peer; if False, another program may listen at the address."""
 
     def dial(self) -> Dialer:
         """Start to connect, and return the dialer. This works after a refusal too, which may have come from another
@@ -174,8 +174,8 @@ class Transport(Protocol):
             silence_seconds: the silence after which a connection may be closed, a little later and never earlier.
 
         Raises:
-            AddressInUseError: if another program listens there.
-            OSError: if it is impossible to listen there for another reason.
+            AddressInUseError: if another program listens at the address.
+            OSError: if it is impossible to listen at the address for another reason.
         """
 
     def close(self) -> None:

@@ -32,8 +32,8 @@ class Lookup:
         self._report = report
         self._thread: threading.Thread | None = None
         self.problem = ""
-        """why the host name cannot be resolved, as a sentence for people; empty if there is no problem, or the result
-        is not known yet
+        """why the host name cannot be resolved, as a sentence for people; empty if the name can be resolved, or the
+        result is not known yet
         """
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Publisher: the socket of the monitor stream: viewers subscribe to topics and receive the messages of these.
+"""Publisher: the socket of the monitor stream: viewers subscribe to topics and receive the messages of these topics.
 
 Made by the scheduler. A viewer that reads too slowly loses messages, and never delays the publisher. The publisher
 ignores all data except subscriptions. Viewers never make the publisher block or raise.
@@ -118,7 +118,7 @@ class Publisher:
             self._authenticator.answer()
 
     def hang_up(self, keys: frozenset[str]) -> None:
-        """Disconnect the viewers that were accepted with these keys."""
+        """Disconnect the viewers that were accepted with any of the given keys."""
         for descriptor, key in self._viewers.keys.items():
             if key in keys:
                 shut_down(descriptor)

@@ -45,14 +45,14 @@ _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""The time after the longest time-out after which the system closes a connection without answers. The heartbeats of
-ZeroMQ could detect such a connection too. But libzmq aborts the process (`!_io_error`) when a heartbeat is due on a
-connection that was reset while it was held back.
+"""The time that the system waits, after the longest time-out, before it closes a connection without answers. The
+heartbeats of ZeroMQ could detect such a connection too. But libzmq aborts the process (`!_io_error`) when a
+heartbeat is due on a connection that was reset while libzmq held the connection back.
 """
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
-"""The time after which a connection is closed if it has not finished its handshake."""
+"""The time after which a connection with an unfinished handshake is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
 """The longest pause between two attempts of a peer to connect, and so the longest wait of a restarted scheduler. An
@@ -66,7 +66,7 @@ attempt.
 
 MESSAGES_WAITING = 256
 """The most unread messages of one connection in the scheduler's socket, if the system does not count their bytes
-(`unread.py`). When there are more, the network holds the peer back.
+(`unread.py`). When this number is reached, the network holds the peer back.
 """
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
@@ -325,7 +325,7 @@ class RouterSocket:
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Close connections for one of these reasons, and return the number of closed connections:
+        """Close connections for one of the following reasons, and return the number of closed connections:
 
         - The connection sends far more than is read.
         - The connection sends too much before its peer is authenticated.

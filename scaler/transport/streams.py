@@ -1,4 +1,4 @@
-"""Streams: the transport at ipc addresses, where both ends are of this package: plain stream sockets.
+"""Streams: the transport over plain stream sockets at ipc addresses, where both ends are of this package.
 
 No thread moves bytes: the receiver reads from the system, and the unsent rest of a message waits in the sending process
 until the descriptor reports space. So a single message costs one system call at each end, and the system holds back a

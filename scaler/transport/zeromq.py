@@ -20,7 +20,9 @@ from scaler.transport.sockets import DealerSocket, RouterSocket
 
 
 class _SharedContext:
-    """The context that all sockets of connections inside this process share, as long as any transport uses it."""
+    """The context that all sockets of connections inside this process share, as long as any transport uses the
+    context.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +37,7 @@ class _SharedContext:
             return self._context
 
     def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
-        """Stop using a context. Return whether it is the shared context and other transports still use it."""
+        """Stop using a context. Return whether the context is the shared one and other transports still use it."""
         with self._lock:
             if context is not self._context:
                 return False

@@ -74,7 +74,7 @@ class Keyring:
 
     @property
     def is_refused_by_scheduler(self) -> bool:
-        """Whether the scheduler itself refused all keys; if False, another program may listen there."""
+        """Whether the scheduler itself refused all keys; if False, another program may listen at the address."""
         return bool(self.refusal) and self._best[0] >= _FROM_SCHEDULER
 
     def retry(self) -> None:

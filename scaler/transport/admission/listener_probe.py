@@ -44,7 +44,7 @@ class ListenerProbe:
         """the mechanism in the last answer of the listener; empty before the first answer"""
 
     def ask(self) -> None:
-        """Start a request, unless one is running."""
+        """Start a request for the mechanism, unless a request is running."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._find_out, name="scaler-greeting", daemon=True)
             self._thread.start()

@@ -1,4 +1,4 @@
-"""UnauthenticatedPeers: the connections of which no message was read yet. Bounds what peers without a key can cost.
+"""UnauthenticatedPeers: the connections whose first message was not read yet. Bounds what peers without a key can cost.
 
 Each listening socket with keys has one `UnauthenticatedPeers`. A peer is authenticated with its first message. ZeroMQ
 itself ends a handshake that takes too long. Checking connections costs nothing per message.

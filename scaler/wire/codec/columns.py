@@ -35,7 +35,7 @@ NAMES_MOST = 65_536
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
-"""The condition for the values of a field, in addition to the type of the column. It is the second part of the
+"""The condition for the values of a field, in addition to the type of the column: the second part of the field's
 annotation.
 """
 
@@ -204,7 +204,7 @@ def column_of(kind: str, rule: Rule) -> ColumnCodec:
 
 
 def most_of(rule: Rule) -> int | None:
-    """Return the greatest number that a rule allows; None if it has no limit."""
+    """Return the greatest number that a rule allows; None if the rule has no limit."""
     if isinstance(rule, UpperLimit):
         return rule.most
     return len(rule) - 1 if isinstance(rule, type) else None

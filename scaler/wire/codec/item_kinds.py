@@ -51,7 +51,7 @@ class ItemKind:
         self._loose = tuple_getter(attrgetter, loose) if loose else None
 
     def shape(self, item: Any) -> tuple[tuple[Any, ...], Shape] | None:
-        """Return the values of `item` and their shape; None if no stencil can hold it."""
+        """Return the values of `item` and the shape of these values; None if no stencil can hold the item."""
         if self._loose is not None and any(self._loose(item)):
             return None
         sized, numbers = self._sized(item), self._numbers(item)

@@ -62,7 +62,8 @@ def _segments(data: bytes) -> tuple[list[bytes], int]:
 
 
 def check_working_directory() -> None:
-    """Check that this process has a working directory. Without one, the Cap'n Proto library would abort the process.
+    """Check that this process has a working directory. Without a working directory, the Cap'n Proto library would abort
+    the process.
 
     Raises:
         FileNotFoundError: if there is no working directory.
@@ -87,6 +88,6 @@ SCHEMAS = _Schemas()
 
 
 def load_schemas(*names: str) -> None:
-    """Load schema files now. A later load would abort the process if it cannot open more files."""
+    """Load schema files now. A later load would abort the process if the process cannot open more files."""
     for name in names:
         SCHEMAS[name]

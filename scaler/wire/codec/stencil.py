@@ -76,7 +76,7 @@ class _Layout:
         return self.pack(*parts)
 
     def take(self, message: bytes, start: int = 0) -> tuple[Any, ...] | None:
-        """Return the values in a message; None if the bytes around them differ from this layout."""
+        """Return the values in a message; None if the bytes around the values differ from this layout."""
         parts = self.unpack_from(message, start)
         return parts[1::2] if parts[::2] == self.around else None
 
@@ -85,8 +85,8 @@ class _Takers:
     """Makes items from the values in a message.
 
     Args:
-        place_of: the position of each firm column's value among the found values; columns that are not in it have their
-            defaults.
+        place_of: the position of each firm column's value among the found values; a column without a position has its
+            default.
         n_found: the number of values found.
     """
 
@@ -334,7 +334,9 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if any value is neither `bytes` nor `int`: only the codec can write it."""
+    """Return the values of the items; None if any value is neither `bytes` nor `int`, so that only the codec can write
+    the items.
+    """
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
@@ -376,7 +378,7 @@ def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
-    """Return where two messages differ; None unless they differ in one stretch of the size of the value."""
+    """Return where two messages differ; None unless the messages differ in one stretch of the size of the value."""
     if len(plain) != len(changed) or plain == changed:
         return None
     text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]

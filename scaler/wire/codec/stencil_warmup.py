@@ -83,7 +83,7 @@ OF_SCHEDULERS: Usual = (*_BETWEEN, *_WITH_CLIENTS)
 
 
 def preparing(usual: Usual) -> Iterator[None]:
-    """Cut the stencils of these messages, one in each step of the iteration."""
+    """Cut the stencils of frequent messages, one stencil in each step of the iteration."""
     for direction, items in usual:
         prepare(direction, items)
         yield

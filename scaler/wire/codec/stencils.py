@@ -27,8 +27,8 @@ from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Wri
 ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""The number of messages of a shape, for each item in it, before a stencil is cut. Cutting costs as much as about ten
-messages without a stencil for each item, so only repeated shapes get one.
+"""The number of messages of a shape, for each item in a message, before a stencil is cut. Cutting costs as much as
+about ten messages without a stencil for each item, so only repeated shapes get one.
 """
 SEEN_BEFORE_CUT_TWICE = 128
 """The number of messages of a shape that already has a stencil for any length, before the shape gets a stencil for its

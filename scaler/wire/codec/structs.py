@@ -1,7 +1,6 @@
 """Structs: Cap'n Proto messages inside a column: the failure of a task and the options of a task.
 
 A missing field has its default, and an unknown field is ignored, so fields can be added without a new protocol version.
-The scheduler and the agents pass these bytes on unread.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised the exception: the task of the result, or a task that it depends on; empty: unknown"""
+    """the task that raised the exception: the task of the result, or a task on which it depends; empty: unknown"""
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 
@@ -71,7 +70,7 @@ class RunOptions(NamedTuple):
     profiling: bool = False
     """whether to measure the time and memory of the task, for the profile in its result"""
     at_most_once: bool = False
-    """whether the task must never start a second time, even if it was lost with its worker"""
+    """whether the task must never start a second time, even if the task was lost with its worker"""
     retries: int = 0
     """the number of times that the task runs again after an exception in `retry_on` or a time-out"""
     timeout_ms: int = 0
@@ -79,8 +78,8 @@ class RunOptions(NamedTuple):
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that the worker must have, and the amount of each resource that the task takes"""
     was_submitted: bool = False
-    """whether an earlier scheduler had the task, which may have started or ended there. Such a task is not started
-    again: it continues only as a run that an agent has
+    """whether an earlier scheduler had the task, and may have started or ended the task. Such a task is not started
+    again: the task continues only as a run that an agent has
     """
     retry_on: tuple[str, ...] = ()
     """the names of the exception classes after which the task is retried, as in `TaskFailure`; derived classes count
@@ -89,7 +88,9 @@ class RunOptions(NamedTuple):
     retry_delay_ms: int = 0
     """the time before the first retry; doubled for each further retry"""
     no_worker_timeout_ms: int = 0
-    """the longest time that the task waits while no connected worker could run it, before it fails; 0: no limit"""
+    """the longest time that the task waits while no connected worker could run the task; after that, the task fails; 0:
+    no limit
+    """
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""

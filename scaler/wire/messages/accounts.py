@@ -39,7 +39,7 @@ def account_of(tag: int, number: int) -> int:
 
 
 def number_of(account: int) -> int:
-    """Return the number of a client among those of its owner."""
+    """Return the number of the client in an account."""
     return account & NUMBER_MOST
 
 

@@ -78,7 +78,7 @@ class JobVerb(IntEnum):
     needs the job to run; `s`: answer at once, with the next ended rows
     """
     READ_NEW = 5
-    """return outcomes in the order in which they reached the disk; the body is the id of that order"""
+    """return outcomes in the order in which they were written to disk; the body is the id of this order"""
     SHOW = 6
     """return the state of the job. `amount` `AT_END`: answer when the job has ended; `VERSIONS`: add the number of
     ended rows of each version
@@ -129,7 +129,7 @@ class JobOpenFlags(IntFlag):
     RETRY = 2
     """run failed rows again"""
     NEW_VERSION = 4
-    """replace the terms of the job by those in the body; ended rows are kept"""
+    """replace the terms of the job by the terms in the body; ended rows are kept"""
     DROP = 8
     """drop all results, together with `NEW_VERSION`"""
     IF_NONE_ENDED = 16
@@ -206,7 +206,7 @@ class ClientHello:
 
 @travels(CLIENT_TO_SCHEDULER)
 class Task:
-    """Run a function."""
+    """A task: the request to run a function."""
 
     task_id: TaskIdColumn
     function_id: ObjectIdColumn
@@ -238,7 +238,7 @@ class Task:
 
 @travels(CLIENT_TO_SCHEDULER)
 class TaskCancel:
-    """Do not run the task, or stop it."""
+    """The request to cancel a task: not to run the task, or to stop it."""
 
     task_id: TaskIdColumn
     waiting: U8 = 0
@@ -261,8 +261,8 @@ class TaskResult:
     profile: ProfileColumn = b""
     """a `PROFILE`, if the task was measured; otherwise empty"""
     rows: RowCount = 0
-    """the number of rows, as in `Task`, all of which have ended; if the status is success, the payload has a block for
-    each row
+    """the number of rows, as in `Task`; all of these rows have ended. If the status is success, the payload has a block
+    for each row
     """
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
@@ -290,7 +290,7 @@ class GraphTask:
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphNode:
-    """The next node of a graph: a task that runs when all nodes that it depends on have succeeded."""
+    """The next node of a graph: a task that runs when all nodes on which the task depends have succeeded."""
 
     graph_id: GraphIdColumn
     task_id: TaskIdColumn
@@ -329,24 +329,24 @@ class GraphInput:
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphTaskCancel:
-    """Do not run the remaining nodes of the graph, and stop the running ones."""
+    """The request to cancel a graph: not to run its remaining nodes, and to stop its running nodes."""
 
     graph_id: GraphIdColumn
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientHeartbeat:
-    """The client is alive."""
+    """A sign of life of the client, sent regularly."""
 
     sent_ns: U64
     """the time at the client in nanoseconds, which the echo repeats"""
     has_unsaid: U8 = 0
-    """1: the client has open work that it has not sent, because the window is full"""
+    """1: the client has open work that was not sent, because the window is full"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class ClientHeartbeatEcho:
-    """The scheduler is alive."""
+    """The scheduler's answer to a `ClientHeartbeat`."""
 
     sent_ns: U64
     value_bytes: U64 = 0
@@ -355,7 +355,7 @@ class ClientHeartbeatEcho:
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientResting:
-    """The task of this client does nothing but wait, and the client sent all other items before this one."""
+    """The report that the task of this client does nothing but wait. All other items of the client were sent before."""
 
     wait: U32
     """the number of the wait, which the agent of the task knows too"""
@@ -365,7 +365,7 @@ class ClientResting:
 
 @travels(CLIENT_TO_SCHEDULER)
 class ExplainRequest:
-    """Report what a task waits for."""
+    """The request to report what a task waits for."""
 
     task_id: TaskIdColumn
     graph_id: GraphIdColumn
@@ -399,14 +399,14 @@ class ExplainResponse:
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientDisconnect:
-    """The client leaves."""
+    """The report that the client leaves."""
 
     kind: GoodbyeColumn
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class ClientShutdownResponse:
-    """Whether the scheduler will shut down as requested."""
+    """The answer to a requested shutdown: whether the scheduler will shut down."""
 
     accepted: U8
     reason: Reason
@@ -420,7 +420,7 @@ WORKERS, OBJECTS = 1, 2
 
 @travels(CLIENT_TO_SCHEDULER)
 class InfoRequest:
-    """Report the connected workers and clients. Replaces an earlier request with the same number."""
+    """The request to report the connected workers and clients. Replaces an earlier request with the same number."""
 
     number: U32
     detailed: U8 = 0
@@ -447,7 +447,7 @@ class InfoResponse:
     clusters: U32
     """the number of agents of the connected workers"""
     clients: U32
-    """the number of connected clients, including those inside tasks"""
+    """the number of connected clients, including clients inside tasks"""
     waiting_tasks: U32
     """the number of tasks that wait at the scheduler for a worker"""
     refused: Text = ""
@@ -491,7 +491,7 @@ class ObjectDetails:
 
 @travels(CLIENT_TO_SCHEDULER)
 class OutputRequest:
-    """Send the stored lines of one task, or all lines that the tasks of this client write from now on."""
+    """The request for the stored lines of one task, or for all future lines of the tasks of this client."""
 
     number: U32
     """a number that the client chooses, and the answer repeats"""
@@ -521,7 +521,7 @@ class OutputLine:
 
 @travels(SCHEDULER_TO_CLIENT)
 class OutputResponse:
-    """All stored lines of a task have been sent."""
+    """The end of the answer to an `OutputRequest` about one task: all stored lines have been sent."""
 
     number: U32
     """the number of the `OutputRequest`"""
@@ -556,7 +556,9 @@ class JobResponse:
     """the number of the `JobRequest`"""
     status: JobStatusColumn
     first: U64 = 0
-    """with rows: the first row. If rows come in the order in which they end: where the next request continues"""
+    """with rows: the first row. If rows are returned in the order in which they ended: the position where the next
+    request continues
+    """
     amount: U32 = 0
     """with rows: the number of rows"""
     body: Bytes = b""

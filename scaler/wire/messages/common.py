@@ -96,7 +96,7 @@ class RunState(IntEnum):
 
 
 class InstructionKind(IntEnum):
-    """What to do with an object."""
+    """The requests that an `ObjectInstruction` can make."""
 
     CREATE = 0
     """store the object until its client deletes the object or leaves"""
@@ -160,7 +160,9 @@ class HelloReply:
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloRequest:
-    """Open a new connection and send a hello on it: the scheduler does not know this connection."""
+    """The request to open a new connection and to send a hello on it, because the scheduler does not know this
+    connection.
+    """
 
     reason: Reason
 
@@ -183,14 +185,14 @@ class Chunk:
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
 """The values of `found` in an `ObjectResponse`. `LOST`: the object was lost with its host, and a peer may submit the
-call that made the object again. For the id of a graph, `LOST` means that a value for its open nodes was lost: the
-whole graph must be resubmitted.
+call that made the object again. For the id of a graph, `LOST` means that a value that its open nodes need was lost:
+the whole graph must be resubmitted.
 """
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class ObjectRequest:
-    """Send the object with this id."""
+    """The request to send the object with this id."""
 
     object_id: ObjectIdColumn
     by_value: U8 = 0
@@ -215,7 +217,7 @@ class ObjectResponse:
 
 @travels(SCHEDULER_TO_AGENT)
 class PartRequest:
-    """Send a part of an object. The answer is an `ObjectPart`."""
+    """The request to send a part of an object. The answer is an `ObjectPart`."""
 
     object_id: ObjectIdColumn
     location: Bytes
@@ -245,7 +247,7 @@ class ObjectPart:
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class ObjectInstruction:
-    """Create or delete a stored object."""
+    """The request to create or delete a stored object."""
 
     kind: InstructionColumn
     object_id: ObjectIdColumn

@@ -14,7 +14,7 @@ from scaler.wire.messages.common import StreamColumn
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR, travels
 
 WORKER_ROW = struct.Struct("<IIIHHQ8sII")
-"""The state of one worker, as a row of these numbers:
+"""The encoding of the state of one worker:
 
 - CPU time in permille of a core
 - number of tasks
@@ -27,7 +27,7 @@ WORKER_ROW = struct.Struct("<IIIHHQ8sII")
 - number of ended runs
 """
 PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
-"""The state of one process, as a row of these numbers:
+"""The encoding of the state of one process:
 
 - process id
 - position of the worker
@@ -40,7 +40,7 @@ PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
 - short id of the function
 """
 BIN_ROW = struct.Struct("<IIIIII8s")
-"""The recent work of one worker, as a row of these numbers:
+"""The encoding of the recent work of one worker:
 
 - position of the worker
 - milliseconds that the worker was busy, including unfinished runs
@@ -48,7 +48,7 @@ BIN_ROW = struct.Struct("<IIIIII8s")
 - short id of the function that kept the worker busy longest
 """
 FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
-"""The work of an agent on the tasks of one function since the previous row, as a row of these numbers:
+"""The encoding of the work of an agent on the tasks of one function since the previous row:
 
 - short id of the function
 - number of tasks that the agent has now
@@ -56,13 +56,13 @@ FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
 - microseconds of the runs that succeeded or failed
 - histogram of the durations of these runs (`StateFunction.durations`)
 
-Not on the stream: the scheduler adds the rows up.
+The row is not on the stream: the scheduler adds the rows up.
 """
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
-"""A running task, as a row: id of the task, position of the worker, flags, milliseconds since the task started, short
-id of the function. Not on the stream.
+"""The encoding of a running task: id of the task, position of the worker, flags, milliseconds since the task started,
+short id of the function. The row is not on the stream.
 """
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 """Flags of workers and processors:
@@ -127,7 +127,7 @@ class StateCount:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateWaiting:
-    """The tasks that request the same resources, and why some of them wait. Topic scheduler."""
+    """The open tasks that request the same resources, and why waiting tasks wait. Topic scheduler."""
 
     asks: Text = ""
     waits_for: Text = ""

@@ -1,8 +1,8 @@
 """Priority: the depth of a task, and within a depth the user's priority, as one number; the greater goes first.
 
 A task runs before all tasks of less depth, whatever priority users choose, because tasks of less depth may wait for
-this one. The number is `depth * STEP + user_priority`, so it is 0 for most tasks. A child has the user's priority of
-its parent by default.
+this one. The number is `depth * STEP + user_priority`, which is 0 for most tasks. By default, a child has the user's
+priority of its parent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEEPEST = STEP // 2 - 1
 
 
 def depth_of(priority: int) -> int:
-    """Return the nesting depth of a task with this priority; 0: a root client submitted it."""
+    """Return the nesting depth of a task with this priority. Tasks of root clients have the depth 0."""
     return (priority - LEAST) // STEP
 
 

@@ -9,7 +9,7 @@ from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGE
 
 @travels(AGENT_TO_PROCESSOR)
 class CollectGarbage:
-    """Collect garbage between two tasks, and return unused memory to the system."""
+    """The request to collect garbage between two tasks, and to return unused memory to the system."""
 
     trim_above_bytes: U64
     """a processor with more memory than this returns unused memory to the system"""
@@ -17,14 +17,14 @@ class CollectGarbage:
 
 @travels(PROCESSOR_TO_AGENT)
 class ProcessorReady:
-    """The processor has started and waits for work."""
+    """The report that the processor has started and waits for work."""
 
     pid: U32
 
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskBlocked:
-    """The task waits for other tasks: the agent may run other tasks in its place."""
+    """The report that a task waits for other tasks: the agent may run other tasks in its place."""
 
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""
@@ -40,29 +40,29 @@ class TaskBlocked:
 
 @travels(PROCESSOR_TO_AGENT)
 class ResumeRequest:
-    """The wait has ended: the task asks to resume, and waits for `ResumeTask`."""
+    """The request of a task whose wait has ended to resume. The task waits for `ResumeTask`."""
 
     number: U32
 
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskUnblocked:
-    """No thread of the task waits any longer; it resumes without asking."""
+    """The report that no thread of the task waits any longer. The task resumes without a `ResumeTask`."""
 
     number: U32
 
 
 @travels(AGENT_TO_PROCESSOR)
 class ResumeTask:
-    """The task may resume."""
+    """The permission for a task to resume."""
 
     number: U32
 
 
 @travels(AGENT_TO_PROCESSOR)
 class EndProcessor:
-    """End, because the agent no longer needs the processor. If clients in it have open tasks, the processor reports
-    ready again instead.
+    """The request to a processor to end. If clients in the processor have open tasks, the processor reports ready again
+    instead.
     """
 
     reason: Reason
@@ -70,7 +70,7 @@ class EndProcessor:
 
 @travels(PROCESSOR_TO_AGENT)
 class EngineDown:
-    """The host of an engine has lost the engine, or cannot reach the engine."""
+    """The report that the host of an engine has lost the engine, or cannot reach the engine."""
 
     is_final: U8
     """1: this host gives up and ends; if no host of the engine was ever ready, the node ends too"""

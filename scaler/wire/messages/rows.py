@@ -1,9 +1,10 @@
 """Rows: calls of one function that travel as one task, a range, and how a range is split.
 
-A **row** is one call of a map. A task with `rows` has that many, with consecutive ids: 8 bytes of the map, and the
-number of the row. The payload of the task is a table of lengths and a block for each row, so that blocks can be cut out
-without being decoded. The frames of the task are those of all rows; each row has the same number of frames. When
-something happens to a single row, each row of the range becomes a task of its own at all processes: a **split**.
+A **row** is one call of a map. The field `rows` of a task is the number of its rows. Their ids are consecutive: 8 bytes
+of the map, and the number of the row. The payload of the task is a table of lengths and a block for each row, so that
+blocks can be cut out without being decoded. The frames of the task are the frames of all rows; each row has the same
+number of frames. When something happens to a single row, each row of the range becomes a task of its own at all
+processes: a **split**.
 
 Used by clients, scheduler, agents and processors. No block is decoded in this module.
 """
@@ -26,14 +27,14 @@ RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, unless its last row has more."""
 
 _RANGE_US = 5_000
-"""The longest expected run time of a range. It is also the longest turn of a client."""
+"""The longest expected run time of a range, and so the longest turn of a client."""
 
 _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""The remaining rows are divided into at least this number of ranges, unless they are fast, so that all workers finish
-at a similar time.
+"""The least number of ranges into which the remaining rows are divided, so that all workers finish at a similar time.
+Fast rows may be divided into fewer ranges.
 """
 
 _LEAST_MEAN_US = 0.5

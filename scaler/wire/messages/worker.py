@@ -43,7 +43,9 @@ RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. A scheduler that does not know the tasks of further runs starts them again."""
+"""The most runs that a hello names. A scheduler starts the tasks of further runs again, unless the scheduler knows
+these runs.
+"""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -97,8 +99,8 @@ class WorkerHello:
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkersClosed:
-    """The last `closed` workers of the agent stop taking tasks and return their queued tasks. All other workers take
-    tasks.
+    """The number of workers, counted from the end of the agent's list, that stop taking tasks and return their queued
+    tasks. All other workers take tasks.
     """
 
     closed: U32
@@ -113,7 +115,7 @@ class WorkersPaused:
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunTask:
-    """Run a task on one of the agent's workers."""
+    """The request to run a task on one of the agent's workers."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -132,7 +134,7 @@ class RunTask:
     options: Options = b""
     """the options of the task, as in `Task`"""
     account: U32 = 0
-    """the account that the task and its nested tasks count for: the number of a root client of an owner"""
+    """the account for which the task and its nested tasks count: the number of a root client of an owner"""
     frames: FrameColumn = ()
     """the arguments that are too large for the block, as in `Task`"""
     rows: RowCount = 0
@@ -143,7 +145,9 @@ class RunTask:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunSplit:
-    """The agent has split this task: each of its rows is a task of its own now, with this attempt, at this worker."""
+    """The report that the agent has split a task. Each row is a task of its own now, with this attempt, at this
+    worker.
+    """
 
     task_id: TaskIdColumn
     worker: U16
@@ -153,7 +157,7 @@ class RunSplit:
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunCancel:
-    """Drop the task from the worker's queue, or stop the task. The `RunResult` reports the outcome."""
+    """The request to drop a task from the worker's queue, or to stop it. The `RunResult` reports the outcome."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -162,7 +166,9 @@ class RunCancel:
 
 @travels(SCHEDULER_TO_AGENT)
 class RecallRequest:
-    """Return the task, because other workers are idle. A task that a processor has received stays."""
+    """The request to return a queued task, because other workers are idle. A task that a processor has received is not
+    returned.
+    """
 
     task_id: TaskIdColumn
     worker: U16
@@ -171,7 +177,7 @@ class RecallRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class RecallResponse:
-    """The task has not started and belongs to the scheduler again."""
+    """The return of a task that has not started and belongs to the scheduler again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -211,7 +217,7 @@ class RunResult:
 
 @travels(SCHEDULER_TO_AGENT)
 class RunQuestion:
-    """Report the state of this run. The answer is a `RunStatus`."""
+    """The request to report the state of this run. The answer is a `RunStatus`."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -236,8 +242,8 @@ class RunStatus:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunBlocked:
-    """The task waits for other tasks and gives up its slot. While the task waits, the agent sends this again on each
-    new connection.
+    """The report that a task waits for other tasks and gives up its slot. While the task waits, the agent repeats this
+    report on each new connection.
     """
 
     task_id: TaskIdColumn
@@ -247,7 +253,7 @@ class RunBlocked:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunUnblocked:
-    """The task has stopped waiting and occupies its slot again."""
+    """The report that a blocked task has stopped waiting and occupies its slot again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -271,14 +277,14 @@ class RunOutput:
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkerHeartbeat:
-    """The agent is alive."""
+    """A sign of life of the agent, sent regularly."""
 
     sent_ns: U64
 
 
 @travels(SCHEDULER_TO_AGENT)
 class WorkerHeartbeatEcho:
-    """The scheduler is alive."""
+    """The scheduler's answer to a `WorkerHeartbeat`."""
 
     sent_ns: U64
     agents: U32 = 0
@@ -289,7 +295,7 @@ class WorkerHeartbeatEcho:
 
 @travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
-    """A processor has ended, and the clients in it have ended too. Resent on each new connection for the latest
+    """The report that a processor and the clients in it have ended. Resent on each new connection for the latest
     processors.
     """
 
@@ -309,8 +315,8 @@ class ProcessorNews:
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """The agent drains: assign no new tasks to it. The agent returns its queued tasks, and leaves when its running
-    tasks have ended.
+    """The request of an agent to assign no new tasks to its workers. The agent returns queued tasks, and leaves when
+    the running tasks have ended.
     """
 
     reason: Reason
@@ -318,14 +324,14 @@ class DrainRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class DisconnectRequest:
-    """The agent leaves: take back its unfinished runs."""
+    """The report that the agent leaves: the scheduler takes back the unfinished runs of the agent."""
 
     reason: Reason
 
 
 @travels(SCHEDULER_TO_AGENT)
 class DisconnectResponse:
-    """The agent may leave. An agent that gets this without a request must leave."""
+    """The permission to leave. An agent that did not request this must leave too."""
 
     reason: Reason
 
@@ -342,7 +348,7 @@ class WatchedPart(IntFlag):
 
 @travels(SCHEDULER_TO_AGENT)
 class WatchRequest:
-    """Report the activity of the workers from now on, once in each `interval_ms`."""
+    """The request to report the activity of the workers from now on, once in each `interval_ms`."""
 
     interval_ms: U32
     """the time between two reports; 0: stop reporting"""
@@ -352,14 +358,16 @@ class WatchRequest:
 
 @travels(SCHEDULER_TO_AGENT)
 class RestartRequest:
-    """Replace the worker processes: each process ends after its present tasks. Later tasks run in new processes."""
+    """The request to replace the worker processes. Each process ends after its present tasks. Later tasks run in new
+    processes.
+    """
 
     reason: Reason
 
 
 @travels(SCHEDULER_TO_AGENT)
 class LeaveRequest:
-    """Leave when all running tasks have ended, without a time limit."""
+    """The request to an agent to leave when all running tasks have ended, without a time limit."""
 
     reason: Reason
 

@@ -54,7 +54,9 @@ class BulkLane:
         self._large_bytes = large_bytes
         self._counts = counts
         self.queue: deque[_Waiting] = deque()
-        """items that have not left completely; a public field because it is checked often"""
+        """the items that have not left completely; a public field because the pipe often checks whether the queue is
+        empty
+        """
         self._made: dict[bytes, deque[_Waiting]] = {}
         """for each id, the items in the lane that make this id"""
         self._uses: Counter[bytes] = Counter()
@@ -80,7 +82,7 @@ class BulkLane:
 
     @property
     def departing(self) -> Any:
-        """The item that has left in part; None if no item has."""
+        """The item that has left in part; None if no item has left in part."""
         return self.queue[0].item if self._departure is not None else None
 
     def is_followed_by(self, item: Any) -> bool:

@@ -10,18 +10,18 @@ from typing import Any
 
 
 class LostFrames(Sequence[Any]):
-    """The frames of an arrived value that were not kept. Reading them raises `MemoryError`.
+    """The frames of an arrived value that were not kept. Reading these frames raises `MemoryError`.
 
     Args:
         n_bytes: about how many bytes the value has.
-        reason: why a task that needs the value cannot have it; empty: for lack of memory.
+        reason: why a task that needs the value cannot have the value; empty: for lack of memory.
     """
 
     def __init__(self, n_bytes: int, reason: str = "") -> None:
         self._n_bytes = n_bytes
         no_room = f"the scheduler has no memory for its {n_bytes:,} bytes, or its setting value_bytes is lower"
         self.reason = reason or no_room
-        """why a task that needs the value cannot have it"""
+        """why a task that needs the value cannot have the value"""
 
     def __len__(self) -> int:
         return 0

@@ -109,7 +109,7 @@ class Pipe:
         bulk lane
         """
         self._fast_bytes = self._bulk_bytes = 0
-        """the unacknowledged bytes of small items, and those of the bulk lane"""
+        """the unacknowledged bytes of small items, and the unacknowledged bytes of the bulk lane"""
         self._written: list[Message] = []
         """the encoded messages that `take` has not returned, because a later item cannot be encoded"""
         self._slice = _FIRST_SLICE
@@ -334,7 +334,7 @@ class Pipe:
         return batches
 
     def _collect(self, batches: list[Batch[Any]]) -> list[Batch[Any]]:
-        """Replace each chunk by the batches of the large message that the chunk completes, if it completes one."""
+        """Replace each chunk by the batches of the large message that the chunk completes, if any."""
         complete: list[Batch[Any]] = []
         for batch in batches:
             if type(batch) is not _CHUNKS:

@@ -63,7 +63,7 @@ class ValueStream:
         """the number of bytes requested again for hosts that fell behind"""
 
     def size_at(self, offset: int) -> int:
-        """Return the size of the part at an offset; 0 if no part begins there."""
+        """Return the size of the part at an offset; 0 if no part begins at this offset."""
         is_part = 0 <= offset < self.n_bytes and not offset % PART_BYTES
         return min(PART_BYTES, self.n_bytes - offset) if is_part else 0
 
@@ -81,7 +81,7 @@ class ValueStream:
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
         """Return the part that a reader needs next, or None if that part has not arrived. Request this part and the
-        following ones.
+        following parts.
         """
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
@@ -212,7 +212,7 @@ def sizes_of(frames: Frames) -> bytes:
 
 
 def frames_in(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
-    """Return the consecutive frames of `data`, which have these sizes."""
+    """Return the consecutive frames of `data`, given the sizes of the frames."""
     ends = accumulate(sizes)
     return [data[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 

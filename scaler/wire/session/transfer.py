@@ -176,7 +176,7 @@ class IncomingTransfer:
                 rest = rest[len(piece) :]
 
     def message(self) -> tuple[bytes, list[memoryview]]:
-        """Return the header and the payload frames of the complete message. Lost frames are returned as empty ones."""
+        """Return the header and the payload frames of the complete message. Each lost frame is returned empty."""
         header, *frames = self._parts
         if self.has_lost_frames:
             frames = [bytearray()] * (len(self._sizes) - 1)

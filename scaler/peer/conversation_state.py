@@ -43,7 +43,7 @@ class ConversationState:
     # What happened
 
     def happened(self, event: Event, now: float) -> Action:
-        """Return what to do after an event."""
+        """Change the state of the conversation after an event. Return what to do."""
         if event is states.UNREADABLE and (self.state is states.CONNECTED or self._is_first_greeting):
             event = self._unreadable_again()
         before = self.state
@@ -87,7 +87,7 @@ class ConversationState:
 
     @property
     def _is_first_greeting(self) -> bool:
-        """Whether no scheduler has ever accepted a hello of this peer."""
+        """Whether the peer waits for the reply to a hello, and no scheduler has ever accepted one."""
         return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:

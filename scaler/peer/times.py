@@ -63,7 +63,7 @@ class Times:
         self._losses = 0
         """the number of connections lost in a row on which no message followed the welcome"""
         self.opens_at = -inf
-        """when the next connection is due"""
+        """the time at which the peer opens the next connection"""
         self.heartbeat_at = inf
         self.leaves_at = inf
         self.unanswered_since = inf

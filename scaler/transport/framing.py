@@ -38,7 +38,7 @@ _COUNT, _LONE = struct.Struct("<I"), struct.Struct("<II")
 
 
 class GarbledError(ValueError):
-    """The received bytes are not a message. No later bytes of the connection can be read."""
+    """Error for received bytes that are not a message. Later bytes of the connection cannot be read either."""
 
 
 def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:

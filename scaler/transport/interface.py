@@ -16,7 +16,7 @@ from scaler.endpoint import Endpoint
 from scaler.ids import Connection
 
 Message: TypeAlias = tuple[bytes, list[memoryview]]
-"""The header frame and the payload frames."""
+"""A message: the header frame and the payload frames."""
 
 FRAME_BYTES_MOST = 64 * 1024 * 1024
 """The most bytes of a frame. A connection that announces a larger frame is closed before the frame takes memory: large
@@ -27,11 +27,11 @@ UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 
 
 class AddressInUseError(OSError):
-    """Another program listens at the address."""
+    """Error when listening at an address at which another program listens."""
 
 
 class PeerGoneError(ConnectionError):
-    """The connection to which a message was sent no longer exists."""
+    """Error when sending to a connection that no longer exists."""
 
 
 class Dialer(Protocol):
@@ -67,12 +67,12 @@ class Dialer(Protocol):
         """Close the connection. A second call does nothing.
 
         Args:
-            linger_seconds: the time in which unsent messages may still leave.
+            linger_seconds: the time in which unsent messages may still be sent.
         """
 
 
 class Listener(Protocol):
-    """The scheduler's end of all connections."""
+    """The scheduler's end of all connections at one address."""
 
     endpoint: Endpoint
     """the address at which the listener actually listens"""
@@ -142,7 +142,7 @@ class Listener(Protocol):
         """Close the listener and all connections. A second call does nothing.
 
         Args:
-            linger_seconds: the time in which unsent messages may still leave.
+            linger_seconds: the time in which unsent messages may still be sent.
         """
 
 
@@ -179,4 +179,4 @@ class Transport(Protocol):
         """
 
     def close(self) -> None:
-        """Release what the connections share. Close all connections first."""
+        """Release the resources that all connections share. Close the connections first."""

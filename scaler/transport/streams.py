@@ -84,9 +84,9 @@ class _Stream:
         self.must_wait = False
         """whether unsent data waits until the system reports space"""
         self.has_ended = False
-        """whether nothing more will be received"""
+        """whether the connection has ended for reading"""
         self.cannot_send = False
-        """whether nothing more can be sent"""
+        """whether the connection has ended for writing"""
         self.is_garbled = False
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
@@ -143,7 +143,7 @@ class _Stream:
             self.socket.shutdown(unix.SHUT_RDWR)
 
     def close(self, until: float = 0) -> None:
-        """Close the connection. Unsent data may leave until the monotonic time `until`."""
+        """Close the connection. Wait until unsent data is written, at most until the monotonic time `until`."""
         poll = select.poll()
         poll.register(self.socket, select.POLLOUT)
         while self.unsent and (seconds := until - time.monotonic()) > 0 and poll.poll(seconds * 1000):

@@ -43,7 +43,7 @@ def received_bytes(descriptor: int) -> int | None:
 
 
 def size_on_its_way(n_bytes: int) -> int:
-    """Return how many bytes a frame takes on the network."""
+    """Return how many bytes a frame of `n_bytes` takes on the network, with its head."""
     return n_bytes + (SHORT_HEAD_BYTES if n_bytes <= SHORT_BYTES else LONG_HEAD_BYTES)
 
 
@@ -89,7 +89,7 @@ class Unread:
         self.counts.pop(descriptor, None)
 
     def read(self, descriptor: int, sizes: Iterator[int]) -> None:
-        """Count the frames of a message that was read."""
+        """Add the frames of a message that was read to the counts of its connection."""
         count = self.counts.get(descriptor)
         if count is not None:
             for size in sizes:

@@ -78,7 +78,7 @@ class Keyring:
         return bool(self.refusal) and self._best[0] >= _FROM_SCHEDULER
 
     def retry(self) -> None:
-        """Allow all keys to be tried again, if they were refused."""
+        """Try all keys again, if all were refused before."""
         if self.refusal:
             self.reset()
 

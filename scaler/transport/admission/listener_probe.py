@@ -12,8 +12,8 @@ import threading
 from scaler.endpoint import Endpoint
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x00"
-"""The signature and version of ZMTP 3.0. A listener answers this with its own greeting, without waiting for further
-bytes.
+"""The signature and version of ZMTP 3.0. A listener answers this text with its own greeting, without waiting for
+further bytes.
 """
 GREETING_BYTES = 64
 MECHANISM = slice(12, 32)

@@ -58,7 +58,7 @@ class ItemKind:
         return sized + numbers, (self.item, *map(len, sized), *map(bool, numbers))
 
     def values(self, item: Any) -> tuple[Any, ...]:
-        """Return the values of the firm columns."""
+        """Return the values of the `firm` columns of an item: those for which stencils have holes."""
         return self._sized(item) + self._numbers(item)
 
 

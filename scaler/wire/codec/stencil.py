@@ -28,7 +28,7 @@ Write: TypeAlias = Callable[[Sequence[Any]], bytes]
 
 _WORD = struct.Struct("<I")
 _BYTE_LIST = 2
-"""the low three bits of the word with the length of a value"""
+"""the low three bits of the word that holds the length of a value"""
 _PADDING = [bytes(-length % 8) for length in range(8)]
 _CHECKED_LENGTHS = (3, 64, 1000)
 
@@ -41,12 +41,12 @@ class Hole(NamedTuple):
     format: str
 
     def before(self, offset: int) -> Hole:
-        """Return the same hole, counted from an offset."""
+        """Return the same hole in a part of the message that starts at an offset."""
         return Hole(self.start - offset, self.end - offset, self.format)
 
 
 class _Word(NamedTuple):
-    """A word that depends on the length of the value of any length."""
+    """A word of a message that depends on the length of one value in the message."""
 
     start: int
     plain: int
@@ -58,7 +58,7 @@ class _Word(NamedTuple):
 
 
 class _Layout:
-    """Bytes with holes, in the order of the holes."""
+    """The fixed bytes of a message around its holes."""
 
     def __init__(self, message: bytes, holes: Sequence[Hole]) -> None:
         edges = [0, *(edge for hole in holes for edge in hole[:2]), len(message)]

@@ -51,7 +51,9 @@ class _Seen:
         self.count = 0
         """the number of messages of the shape; negative if no stencil can be cut"""
         self.stretch: StretchStencil | None = None
-        """the stencil that fits the shape with any length"""
+        """the stencil for messages of this shape in which one value may have any length; None if no such stencil was
+        cut
+        """
 
 
 class Stencils:

@@ -187,7 +187,7 @@ class ClientHello:
     processor: U32 = 0
     """for a client inside a task: the number of the processor that runs the task. The agent never reuses a number"""
     resumes: U8 = 0
-    """`RESUMING` or `RETURNING`; 0 for a new client"""
+    """whether the client had a session: `RESUMING` or `RETURNING`; 0 for a new client"""
     heard: U64 = 0
     """the highest number received from the scheduler, if the client resumes its session"""
     account: U32 = 0
@@ -358,7 +358,7 @@ class ClientResting:
     """The report that the task of this client does nothing but wait. All other items of the client were sent before."""
 
     wait: U32
-    """the number of the wait, which the agent of the task knows too"""
+    """the number of the wait, which the agent that runs the task also knows"""
     heard: U64
     """the highest number received from the scheduler"""
 
@@ -506,7 +506,7 @@ class OutputLine:
     """A line that a task of this client has written."""
 
     number: U32
-    """the number of the `OutputRequest`"""
+    """the number of the `OutputRequest` that this line answers"""
     task_id: TaskIdColumn
     stream: StreamColumn
     time_us: U64
@@ -524,7 +524,7 @@ class OutputResponse:
     """The end of the answer to an `OutputRequest` about one task: all stored lines have been sent."""
 
     number: U32
-    """the number of the `OutputRequest`"""
+    """the number of the `OutputRequest` that this response ends"""
     dropped: U32
     """the number of lines of the task left out, including those before the first stored line"""
 
@@ -553,7 +553,7 @@ class JobResponse:
     """An answer to a `JobRequest`. Any number of answers with the status `WAITS` may precede the final answer."""
 
     number: U32
-    """the number of the `JobRequest`"""
+    """the number of the `JobRequest` that this response answers"""
     status: JobStatusColumn
     first: U64 = 0
     """with rows: the first row. If rows are returned in the order in which they ended: the position where the next

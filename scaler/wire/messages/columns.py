@@ -18,20 +18,22 @@ ROWS_MOST = 4096
 
 
 class UpperLimit(NamedTuple):
-    """The greatest accepted number in a column. A greater number could make the receiver use too much memory."""
+    """The rule for a number column with a greatest accepted number. A greater number could make the receiver use too
+    much memory.
+    """
 
     most: int
 
 
 class FixedRows(NamedTuple):
-    """Bytes that are rows of one size, one after the other."""
+    """The rule for a bytes column whose values are rows of one size, one after the other."""
 
     size: int
     most: int
 
     @classmethod
     def of(cls, size: int) -> FixedRows:
-        """Return rows whose number is limited only by `ROWS_BYTES_MOST`."""
+        """Return the rule for rows whose number is limited only by `ROWS_BYTES_MOST`."""
         return cls(size, ROWS_BYTES_MOST // size)
 
 

@@ -34,7 +34,7 @@ from scaler.wire.messages.directions import (
 )
 
 PROTOCOL_VERSION = 1
-"""Incremented by every change that an older peer cannot read."""
+"""The version of the protocol, incremented by every change that an older peer cannot read."""
 
 PROFILE = struct.Struct("<QQQ")
 """The profile of a task: wall time and CPU time in microseconds, peak memory in bytes."""

@@ -74,7 +74,7 @@ INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 - `REPORTS`: only of workers: the task has recently reported its progress
 """
 ENDED, SENT, RECEIVED = range(3)
-"""The values of `StateCount.group`."""
+"""The values of `StateCount.group`: counts of ended tasks, of sent items, and of received items."""
 
 
 def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
@@ -95,7 +95,7 @@ class StateHead:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateScheduler:
-    """The scheduler as a whole. Topic scheduler."""
+    """The state of the scheduler as a whole. Sent on the topic `scheduler`."""
 
     address: Text = ""
     package_version: Text = ""
@@ -118,7 +118,7 @@ class StateScheduler:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateCount:
-    """One counter since the start of the scheduler. Topic scheduler."""
+    """The value of one counter since the start of the scheduler. Sent on the topic `scheduler`."""
 
     group: U8 = 0
     name: Text = ""
@@ -127,7 +127,7 @@ class StateCount:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateWaiting:
-    """The open tasks that request the same resources, and why waiting tasks wait. Topic scheduler."""
+    """The open tasks that request the same resources, and why waiting tasks wait. Sent on the topic `scheduler`."""
 
     asks: Text = ""
     waits_for: Text = ""
@@ -141,7 +141,7 @@ class StateWaiting:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateClient:
-    """A client. Topic clients."""
+    """The state of one client. Sent on the topic `clients`."""
 
     client: Bytes = b""
     label: Text = ""
@@ -155,7 +155,7 @@ class StateClient:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateAgent:
-    """An agent and its workers; `workers` has one row for each worker. Topic workers."""
+    """The state of an agent and its workers; `workers` has one row for each worker. Sent on the topic `workers`."""
 
     agent: Bytes = b""
     host: Text = ""
@@ -182,7 +182,7 @@ class StateAgent:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateProcessors:
-    """The processes of an agent's workers, one row for each process. Topic processors."""
+    """The processes of an agent's workers, one row for each process. Sent on the topic `processors`."""
 
     agent: Bytes = b""
     processors: Bytes = b""
@@ -190,7 +190,7 @@ class StateProcessors:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateFunction:
-    """The tasks of one function. Topic functions."""
+    """The numbers of all tasks of one function. Sent on the topic `functions`."""
 
     function: Bytes = b""
     name: Text = ""
@@ -208,7 +208,9 @@ class StateFunction:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateBins:
-    """The work of an agent's workers since the previous message, one row for each busy worker. Topic bins."""
+    """The work of an agent's workers since the previous message, one row for each busy worker. Sent on the topic
+    `bins`.
+    """
 
     agent: Bytes = b""
     bins: Bytes = b""
@@ -216,7 +218,7 @@ class StateBins:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateFailure:
-    """Failures of one kind. Topic failures."""
+    """The failures of one kind. Sent on the topic `failures`."""
 
     failure: Bytes = b""
     type: Text = ""
@@ -233,7 +235,7 @@ class StateFailure:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateTask:
-    """The present state of one task. Topics tasks (a sample) and task/ID (only the task with this id)."""
+    """The present state of one task. Sent on the topics `tasks` (a sample) and `task/ID` (one task)."""
 
     task: Bytes = b""
     name: Text = ""
@@ -257,7 +259,7 @@ class StateTask:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateMove:
-    """One state transition of a task. Topic task/ID, from the subscription on."""
+    """One state transition of a task after the subscription. Sent on the topic `task/ID`."""
 
     task: Bytes = b""
     time_us: U64 = 0
@@ -270,7 +272,7 @@ class StateMove:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateGraph:
-    """A graph of tasks. Topic graphs."""
+    """The state of a graph of tasks. Sent on the topic `graphs`."""
 
     graph: Bytes = b""
     name: Text = ""
@@ -289,7 +291,7 @@ class StateGraph:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateJob:
-    """A job: rows of one function that the scheduler keeps under a name. Topic jobs."""
+    """The state of a job: rows of one function that the scheduler keeps under a name. Sent on the topic `jobs`."""
 
     job: Bytes = b""
     name: Text = ""
@@ -311,7 +313,9 @@ class StateJob:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateNode:
-    """A node of a graph of at most 2000 nodes. Topic graph/ID: all nodes first, then the changed nodes."""
+    """The state of one node of a graph with at most 2000 nodes. Sent on the topic `graph/ID`: all nodes first, then the
+    changed nodes.
+    """
 
     graph: Bytes = b""
     position: U32 = 0
@@ -324,7 +328,7 @@ class StateNode:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateObject:
-    """A stored object; larger objects are sent first. Topic objects."""
+    """The state of one stored object; larger objects are sent first. Sent on the topic `objects`."""
 
     object: Bytes = b""
     name: Text = ""
@@ -340,7 +344,7 @@ class StateObject:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateEvent:
-    """Something that happened. Topic events."""
+    """An event that happened in the scheduler. Sent on the topic `events`."""
 
     time_us: U64 = 0
     kind: Text = ""
@@ -350,7 +354,7 @@ class StateEvent:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateLine:
-    """A line that a task has written. Topic task/ID."""
+    """A line that a task has written. Sent on the topic `task/ID`."""
 
     task: Bytes = b""
     number: U64 = 0

@@ -26,7 +26,7 @@ _MIX_LEFT, _MIX_RIGHT = 0xCA01F9DD, 0x4973F715
 
 
 class CallSeed(NamedTuple):
-    """The seed of one call."""
+    """The seed from which the random generators of one call are made."""
 
     seed: tuple[int, ...]
     """the entropy in 32-bit words, the lowest word of each integer first; empty if the call has no seed"""

@@ -72,7 +72,7 @@ class WorkerHello:
     agent_token: Id = NO_ID
     """a random token, known to the agent, its processors and the scheduler; proves where clients inside tasks run"""
     resumes: U8 = 0
-    """`RESUMING` or `RETURNING`; 0 for a new agent"""
+    """whether the agent had a session: `RESUMING` or `RETURNING`; 0 for a new agent"""
     heard: U64 = 0
     """the highest number received from the scheduler, if the agent resumes its session"""
     agents: U32 = 0

@@ -1,8 +1,8 @@
 """Bulk lane: large items, and the items that must follow them, in order.
 
-Large items leave one after the other, each as a transfer. An item that names another item of the lane is also put in
-the lane: a task after its object, a cancel after its task. Small items of the lane leave as ordinary messages after the
-items they follow. The pipe decides when anything may leave.
+Large items are sent one after the other, each as a transfer. An item that names another item of the lane is also put in
+the lane: a task after its object, a cancel after its task. Small items of the lane are sent as ordinary messages after
+the items they follow. The pipe decides when anything may be sent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGE_BYTES = 64 * 1024
 """An item with more bytes travels in chunks, unless a chunk may have more than four times this size."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
-"""the classes of items that must leave after all items put before them"""
+"""the classes of items that must be sent after all items put before them"""
 
 
 class _Waiting:
@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class BulkLane:
-    """The items of the bulk lane that have not left completely.
+    """The items of the bulk lane that have not been sent completely.
 
     Args:
         large_bytes: the size in bytes above which an item travels in chunks.
@@ -54,7 +54,7 @@ class BulkLane:
         self._large_bytes = large_bytes
         self._counts = counts
         self.queue: deque[_Waiting] = deque()
-        """the items that have not left completely; a public field because the pipe often checks whether the queue is
+        """the items that have not been sent completely; a public field because the pipe often checks whether it is
         empty
         """
         self._made: dict[bytes, deque[_Waiting]] = {}
@@ -64,29 +64,29 @@ class BulkLane:
         self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
-        """the total size of the items that have not left even in part"""
+        """the total size of the items of which no part has been sent"""
 
     def __len__(self) -> int:
         return len(self.queue)
 
     @property
     def n_bytes(self) -> int:
-        """The bytes in the lane that have not left. Streamed values do not count, because they are not in the memory of
-        this process.
+        """The bytes in the lane that have not been sent. Streamed values do not count, because they are not in the
+        memory of this process.
         """
         return self._waiting_bytes + (self._departure.bytes_in_memory if self._departure is not None else 0)
 
     def items(self) -> Iterator[Any]:
-        """Return all items that have not left completely."""
+        """Return all items that have not been sent completely."""
         return (waiting.item for waiting in self.queue if not waiting.is_withdrawn)
 
     @property
     def departing(self) -> Any:
-        """The item that has left in part; None if no item has left in part."""
+        """The item that has been sent in part; None if there is no such item."""
         return self.queue[0].item if self._departure is not None else None
 
     def is_followed_by(self, item: Any) -> bool:
-        """Return whether an item must leave after an item of the lane."""
+        """Return whether an item must be sent after an item of the lane."""
         if not self.queue:
             return False
         return type(item) in _LAST or not self._made.keys().isdisjoint(anatomy(type(item)).named_by(item))
@@ -125,7 +125,7 @@ class BulkLane:
         """Remove a cancelled task, and the objects that were made for this task alone.
 
         Returns:
-            whether the task was removed. If the task or such an object has left in part, nothing is removed, and the
+            whether the task was removed. If the task or such an object was sent in part, nothing is removed, and the
             cancel must be sent.
         """
         makers = self._made.get(cancel.task_id, ())
@@ -155,7 +155,7 @@ class BulkLane:
             most_bytes: the most bytes of a chunk.
 
         Returns:
-            the items of a message, and the items of the lane that have left completely with this message.
+            the items of a message, and the items of the lane that are sent completely with this message.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:

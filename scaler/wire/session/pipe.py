@@ -2,8 +2,8 @@
 
 Actors and links put items into the pipe (`put`). An edge sends the messages of the pipe, and gives the pipe the
 received messages. The pipe keeps each message until the other side acknowledges it, so a session resumes on another
-connection. The pipe has two lanes. Small items always leave first. Large items leave in chunks, at most a window of
-them unacknowledged. A new session has a new pipe.
+connection. The pipe has two lanes. Small items are always sent first. Large items are sent in chunks, at most a window
+of unacknowledged chunks. A new session has a new pipe.
 
 The pipe has no socket and no clock. Sizes that a peer only announces take no memory.
 """
@@ -37,7 +37,7 @@ from scaler.wire.session.lost_content import without_content
 from scaler.wire.session.transfer import WINDOW_BYTES, IncomingTransfer
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
-"""The header frame and the payload frames."""
+"""A message: the header frame and the payload frames."""
 OnAcknowledged: TypeAlias = Callable[[Sequence[Any]], None]
 Unwritable: TypeAlias = tuple[Any, Exception]
 """An item that cannot be encoded, and the exception that encoding raised."""
@@ -49,7 +49,7 @@ CHUNKS_IN_WINDOW = 16
 arrives.
 """
 FAST_WINDOWS = 16
-"""The most windows of unacknowledged small items. Further items wait and leave in larger messages."""
+"""The most windows of unacknowledged small items. Further items wait and are sent in larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -68,7 +68,7 @@ class Pipe:
         counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each numbered message that the other side has acknowledged, in order.
         room: returns the most bytes of a large message. Of a larger message, only the header is kept.
-        on_bulk_sent: called with items of the bulk lane when they have left completely, after all small items.
+        on_bulk_sent: called with items of the bulk lane that were sent completely. All small items are sent before.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Pipe:
         self.acknowledged = 0
         """the highest number that the other side has acknowledged"""
         self._unanswered_bytes = 0
-        """bytes received since the last message was sent"""
+        """the number of bytes received since the last message was sent"""
         self._arrival: IncomingTransfer | None = None
         self._n_arrivals = 0
 
@@ -138,9 +138,7 @@ class Pipe:
         return not (self._kept or self.has_pending)
 
     def bytes_before(self, item: Any) -> int:
-        """Return the bytes that must leave before an item that follows an item of the bulk lane; 0 if the item does
-        not.
-        """
+        """Return the bytes that must be sent before `item`; 0 if the item does not follow any item of the bulk lane."""
         return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
 
     @property
@@ -157,9 +155,9 @@ class Pipe:
         return is_due or bool(self._unsorted or self._small or self._bulk.queue)
 
     def take(self) -> list[Message]:
-        """Return the messages that may leave now. The pipe keeps these messages until they are acknowledged.
+        """Return the messages that may be sent now. The pipe keeps these messages until they are acknowledged.
 
-        If no item may leave and an acknowledgement is due, return one message without items.
+        If no item may be sent and an acknowledgement is due, return one message without items.
 
         Raises any of `UNWRITABLE` for an item that cannot be encoded; call `drop_unwritable` to continue.
         """
@@ -233,7 +231,7 @@ class Pipe:
         return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
-        """Subtract items from the counts: they were encoded, but do not leave in this form."""
+        """Subtract items from the counts, because these items were encoded and are not sent in this form."""
         if self._counts is not None:
             for item in items:
                 self._counts[type(item)] -= 1
@@ -387,11 +385,11 @@ class Pipe:
         return [(with_heard(header, self.heard), frames) for _, header, frames, *_ in self._kept]
 
     def unacknowledged(self) -> Iterator[Any]:
-        """Return all items that are not known to have arrived, in order."""
+        """Return all items that may not have arrived, in order: unacknowledged and pending items."""
         return chain((item for _, _, _, items, *_ in self._kept for item in items), self.pending())
 
     def pending(self) -> Iterator[Any]:
-        """Return all items that have not left completely."""
+        """Return all items that have not been sent completely."""
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
@@ -417,7 +415,7 @@ class Pipe:
         return withdrawn
 
     def on_their_way(self) -> list[Any]:
-        """Return the large items that have left, completely or in part, and are not acknowledged."""
+        """Return the large items that have been sent, completely or in part, and are not acknowledged."""
         bulk = (item for *_, items, _, is_bulk in self._kept if is_bulk for item in items)
         large = [item for item in bulk if anatomy(type(item)).size(item) > self._large_bytes]
         departing = self._bulk.departing

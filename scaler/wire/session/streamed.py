@@ -138,7 +138,7 @@ class StreamedFrames(Sequence[Any]):
         reader: the peer that reads the value.
         wake: called when the next bytes of the value may have arrived.
         host: the host that has a copy afterwards; None if no host will have a copy.
-        on_all: called when the whole value has left.
+        on_all: called when the whole value has been sent.
     """
 
     def __init__(

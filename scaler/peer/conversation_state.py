@@ -87,7 +87,7 @@ class ConversationState:
 
     @property
     def _is_first_greeting(self) -> bool:
-        """Whether the peer waits for the reply to a hello, and no scheduler has ever accepted one."""
+        """Whether the peer waits for the reply to a hello, and no scheduler has accepted any hello of this peer yet."""
         return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:

@@ -13,11 +13,11 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
 """The least silence of the scheduler after which a peer opens a new connection. If `SILENT_HEARTBEATS` heartbeats take
-longer, that time counts instead.
+longer, the peer waits for their time instead.
 """
 
 HEARTBEATS_IN_TIMEOUT = 4
-"""A peer sends at least this many heartbeats in the time after which the scheduler takes a silent peer for dead."""
+"""The least number of heartbeats that a peer sends in the time after which the scheduler takes it for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
 """Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice as long as the
@@ -28,7 +28,7 @@ GOODBYE_SECONDS = 1.0
 """The time that a goodbye waits for its answer."""
 
 LATE_SECONDS = 1.0
-"""A peer that calls `look` this much later than planned was stopped or starved in between."""
+"""If `look` is called this much later than planned, the process of the peer was stopped or starved in between."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Patience:
     Args:
         heartbeat_seconds: the time between two heartbeats.
         timeout_seconds: how long open work waits for a scheduler that does not answer.
-        silence_seconds: how long a message that wants an answer may stay unanswered on one connection; None: see
+        silence_seconds: how long a hello or heartbeat may stay unanswered on one connection; None: see
             `SILENCE_LEAST_SECONDS`.
     """
 
@@ -47,7 +47,7 @@ class Patience:
     silence_seconds: float | None = None
 
     def silence(self) -> float:
-        """Return how long a message that wants an answer may stay unanswered on one connection."""
+        """Return how long a hello or heartbeat may stay unanswered on one connection."""
         by_rule = max(SILENT_HEARTBEATS * self.heartbeat_seconds, SILENCE_LEAST_SECONDS)
         return by_rule if self.silence_seconds is None else self.silence_seconds
 
@@ -83,7 +83,7 @@ class Times:
         self.heartbeat_at = now + self._heartbeat_seconds
 
     def limit_heartbeat(self, dead_after_seconds: float) -> None:
-        """Send heartbeats often enough that the scheduler never takes this peer for dead.
+        """Make heartbeats frequent enough that the scheduler never takes this peer for dead.
 
         Args:
             dead_after_seconds: the silence after which the scheduler takes a peer for dead; 0: unknown.

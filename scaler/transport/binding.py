@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # streams do not need it
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
-    """Bind a socket. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
+    """Make a socket listen at an address. Only this user may connect to the file of an ipc address, whatever the umask
+    of the process.
+    """
     if endpoint.file is None:
         socket.bind(endpoint.address)
         return
@@ -35,7 +37,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
-    """Connect a socket."""
+    """Connect a socket to an address."""
     socket.connect(endpoint.encoded)  # type: ignore[arg-type]  # as above
 
 

@@ -23,7 +23,7 @@ _EVENT = struct.Struct("=Hi")
 
 
 class Watcher(Protocol):
-    """A receiver of the start and end of each connection, identified by its descriptor."""
+    """An object that is notified of the start and end of each connection, by descriptor."""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""

@@ -23,7 +23,9 @@ from scaler.shared_memory import nbytes
 from scaler.transport.interface import Message
 
 GREETING = b"scaler stream 1\n"
-"""The first bytes of both directions: a peer with other bytes is not a Scaler peer of this version."""
+"""The first bytes of each direction of a connection. A peer with other first bytes is not a Scaler peer of this
+version.
+"""
 FRAMES_MOST = 1 << 16
 """The most frames of a message. A message with more frames is an error."""
 WRITTEN_ALONE_BYTES = 8 * 1024

@@ -1,7 +1,7 @@
 """Private addresses: a socket file in a folder that only its user can enter.
 
-Used by the router. Loopback ports are open to every user of the machine, and to web pages in a browser. A private
-address is open to its user only.
+Used by the listeners, the publisher, and programs that start a scheduler. Loopback ports are open to every user of the
+machine, and to web pages in a browser. A private address is open to its user only.
 
 A folder is removed by its scheduler, or by the program that started the scheduler. If both are killed at once, the
 folder stays. So each folder names its processes. Making a new folder removes all folders whose processes have ended.
@@ -74,7 +74,9 @@ class ImportsFile:
         return None
 
     def say(self, names: Iterable[str]) -> None:
-        """Replace the names of modules in the file. File-system errors are ignored: the cluster may have ended."""
+        """Replace the names of modules in the file by `names`. File-system errors are ignored: the cluster may have
+        ended.
+        """
         text = "\n".join([*names, _END]).encode("utf-8", "surrogateescape")
         with contextlib.suppress(OSError), open(self._file, "wb", opener=private_opener) as file:
             file.write(text)

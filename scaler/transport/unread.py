@@ -21,7 +21,7 @@ CALM_BYTES = 1024 * 1024
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The sizes of frame heads on the network: a frame of at most 255 bytes has a head of 2 bytes; a larger frame has a
+"""The sizes of frame heads on the network: a frame of at most `SHORT_BYTES` has a head of 2 bytes; a larger frame has a
 head of 9 bytes.
 """
 
@@ -48,7 +48,7 @@ def size_on_its_way(n_bytes: int) -> int:
 
 
 class _Count:
-    """The numbers of bytes that one connection has received, and that were read, since checking started."""
+    """The bytes that one connection has received and the bytes that were read, since checking started."""
 
     __slots__ = ("frames", "n_bytes", "received_before")
 

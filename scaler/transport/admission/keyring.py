@@ -83,7 +83,7 @@ class Keyring:
             self.reset()
 
     def apply_to(self, socket: zmq.Socket[bytes]) -> None:
-        """Set the key to try on a socket that is not connected yet."""
+        """Set the key to try for a socket that is not connected yet."""
         if self._tries:
             now = self._tries[self._at]
             socket.setsockopt_string(zmq.CURVE_SERVERKEY, now.server)

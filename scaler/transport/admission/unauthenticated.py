@@ -45,8 +45,8 @@ class UnauthenticatedPeers:
         self._addresses.pop(descriptor, None)
 
     def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors of connections that sent too much, and of the newest connections of an address that
-        has too many.
+        """Return the descriptors of connections to close: those that sent too much, and the newest connections of each
+        address with too many connections.
 
         Args:
             has_authenticated: returns whether a message of a connection was read. This may happen before the start of

@@ -1,11 +1,11 @@
 """The codec: items to bytes and back, for every message alike.
 
-The annotations of a message class say how each field becomes a column (`columns.py`); the codec knows no message by
-name. All input is untrusted: any fault in it becomes a `ProtocolError`, and the items take no more memory than a small
-multiple of the message.
+The annotations of a message class define how each field becomes a column (`columns.py`). The codec knows no message by
+name. All input is untrusted: any fault in the input becomes a `ProtocolError`, and the items take no more memory than a
+small multiple of the message.
 
-Fields are read through the schema's own field objects (`_get_by_field`) and lists are written by `_set`: by attribute,
-pycapnp looks the name up in a slower way, which was half of the cost of reading a small message.
+Fields are read through the schema's own field objects (`_get_by_field`), and lists are written by `_set`. By attribute,
+pycapnp looks the name of a field up in a slower way, which was half of the cost of reading a small message.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised the exception: the task of the result, or a task on which it depends; empty: unknown"""
+    """the task that raised the exception: the task of the result, or a task whose result that task needs; empty:
+    unknown
+    """
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 

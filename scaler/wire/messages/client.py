@@ -242,7 +242,7 @@ class TaskCancel:
 
     task_id: TaskIdColumn
     waiting: U8 = 0
-    """1: cancel the task only if it has not started"""
+    """whether to cancel the task only if it has not started"""
     rows: RowCount = 0
     """the number of rows of the task, as in `Task`; the scheduler may have split the task"""
 
@@ -341,7 +341,7 @@ class ClientHeartbeat:
     sent_ns: U64
     """the time at the client in nanoseconds, which the echo repeats"""
     has_unsaid: U8 = 0
-    """1: the client has open work that was not sent, because the window is full"""
+    """whether the client has open work that was not sent, because the window is full"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -373,7 +373,9 @@ class ExplainRequest:
     position: U32 = 0
     """the position of the task in the graph, if the task is a node"""
     wanted: U8 = 0
-    """1: the client waits for the result. If the worker of the task is paused, that worker starts this task next"""
+    """whether the client waits for the result. If the worker of a wanted task is paused, the worker starts this task
+    next
+    """
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -498,7 +500,7 @@ class OutputRequest:
     task_id: TaskIdColumn
     """the task whose lines are requested; `NO_ID`: all tasks"""
     report: U8 = 0
-    """1: send the latest progress report of the task instead of the lines"""
+    """whether the client requests the latest progress report of the task instead of the lines"""
 
 
 @travels(SCHEDULER_TO_CLIENT)

@@ -141,7 +141,7 @@ class HelloReply:
     protocol_version: U16
     package_version: Text
     resumed: U8 = 0
-    """1: the session resumes; 0: a new session starts, and both sides number their messages from 1 again"""
+    """whether the session resumes; otherwise a new session starts, and both sides number their messages from 1 again"""
     heard: U64 = 0
     """the highest number received from the peer, if the session resumes"""
     timeout_milliseconds: U32 = 0
@@ -196,7 +196,7 @@ class ObjectRequest:
 
     object_id: ObjectIdColumn
     by_value: U8 = 0
-    """1: send the bytes of the object, because the requesting peer cannot open its location"""
+    """whether to send the bytes of the object, because the requesting peer cannot open the location"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, AGENT_TO_PROCESSOR)

@@ -29,8 +29,8 @@ class TaskBlocked:
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""
     is_stuck: U8
-    """1: the task resumes only after `ResumeTask`; 0: only one thread of the task waits, and the task may resume at any
-    time
+    """whether the task resumes only after `ResumeTask`; otherwise only one thread of the task waits, and the task may
+    resume at any time
     """
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
@@ -73,7 +73,7 @@ class EngineDown:
     """The report that the host of an engine has lost the engine, or cannot reach the engine."""
 
     is_final: U8
-    """1: this host gives up and ends; if no host of the engine was ever ready, the node ends too"""
+    """whether this host gives up and ends. If no host of the engine was ever ready, the node then ends too"""
     reason: Reason
 
 

@@ -1,12 +1,12 @@
 """Rows: calls of one function that travel as one task, a range, and how a range is split.
 
-A **row** is one call of a map. The field `rows` of a task is the number of its rows. Their ids are consecutive: 8 bytes
-of the map, and the number of the row. The payload of the task is a table of lengths and a block for each row, so that
-blocks can be cut out without being decoded. The frames of the task are the frames of all rows; each row has the same
-number of frames. When something happens to a single row, each row of the range becomes a task of its own at all
-processes: a **split**.
+A **row** is one call of a map. The field `rows` of a task is the number of its rows. Rows of a task have consecutive
+ids: 8 bytes of the map, and the number of the row. The payload of the task is a table of lengths and a block for each
+row, so that blocks can be cut out without being decoded. The frames of the task are the frames of all rows; each row
+has the same number of frames. When something happens to a single row, each row of the range becomes a task of its own
+at all processes: a **split**.
 
-Used by clients, scheduler, agents and processors. No block is decoded in this module.
+Used by clients, scheduler, agents and processors. This module decodes no block.
 """
 
 from __future__ import annotations

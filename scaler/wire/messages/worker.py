@@ -88,9 +88,9 @@ class WorkerHello:
     closed: U32 = 0
     """the number of workers that take no tasks now, counted from the end of `worker_names`, as in `WorkersClosed`"""
     named_only: U8 = 0
-    """1: the workers of the agent run only named functions, as workers in other languages do"""
+    """whether the workers of the agent run only named functions, as workers in other languages do"""
     takes_rows: U8 = 0
-    """1: the agent accepts tasks with many rows; 0: each row is a task of its own"""
+    """whether the agent accepts tasks with many rows; otherwise the scheduler sends each row as a task of its own"""
     text_hash: U32 = 0
     """the hash of a certain text in the agent's workers, at least 2; `RANDOM_HASHES`: random hash seeds; 0: unknown"""
     held_owners: HeldOwnersColumn = b""
@@ -304,13 +304,15 @@ class ProcessorGone:
 
 @travels(SCHEDULER_TO_AGENT)
 class ProcessorNews:
-    """Whether any message is in transit to a client inside a processor that only waits."""
+    """The report whether any message is in transit to a client whose task does nothing but wait."""
 
     processor: U32
     wait: U32
     """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """1: a message was sent to the client; 0: all messages to the client have arrived, so its process may be stopped"""
+    """whether a message was sent to the client; otherwise all messages to the client have arrived, and its process may
+    be stopped
+    """
 
 
 @travels(AGENT_TO_SCHEDULER)

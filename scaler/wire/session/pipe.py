@@ -43,7 +43,7 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 """An item that cannot be encoded, and the exception that encoding raised."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
-"""A side acknowledges after receiving this many bytes, so no window may be smaller."""
+"""The number of received bytes after which a side acknowledges. No window may be smaller."""
 CHUNKS_IN_WINDOW = 16
 """The least number of chunks in a window. Chunks are small, because a peer counts as silent until the next chunk
 arrives.
@@ -422,8 +422,8 @@ class Pipe:
         return large if departing is None else [*large, departing]
 
     def size_bytes(self) -> int:
-        """Return about how many bytes of items wait or are unacknowledged. Takes time for each item put since the last
-        call.
+        """Return about how many bytes of items wait or are unacknowledged. The cost grows with the number of items put
+        since the last call.
         """
         self._sort()
         return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes

@@ -1,6 +1,7 @@
 """Traffic: counts items by message name, messages and bytes in one direction of a socket.
 
-Used by the edges of scheduler and agent, for reports. Each message and each batch is counted, but not each item.
+Used by the edges of scheduler and agent, for reports. The cost of counting depends on the number of messages and
+batches, not on the number of items.
 """
 
 from __future__ import annotations

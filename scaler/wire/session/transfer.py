@@ -1,8 +1,8 @@
 """Transfers: a message that is too large to travel in one piece is sent as chunks and assembled again.
 
-Used by the pipe and its bulk lane. The bytes of a departing message are never copied. The bytes of an arriving message
-are copied once, as they arrive. Announced sizes take no memory. A transfer that ends early ends with a chunk without
-bytes.
+Used by the pipe and its bulk lane. The bytes of an outgoing message are not copied, unless a chunk has more than
+`PIECES_MOST` pieces. The bytes of an incoming message are copied once, as they arrive. Announced sizes take no memory.
+A transfer that ends early ends with a chunk without bytes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SIZE_BYTES = 8
 def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
     """Return the most unacknowledged bytes of large messages to a peer at an address.
 
-    The window within one machine is larger: a transfer takes hardly any time there, compared with the wait for the
-    peer's turn.
+    The window within one machine is larger, because a transfer within a machine takes hardly any time, compared with
+    the wait for the peer's turn.
     """
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 

@@ -57,7 +57,7 @@ class Dialer(Protocol):
         """Send a message. The message waits until the connection is up.
 
         Raises:
-            PeerGoneError: if the other end is known to be gone. `was_cut` reports other losses.
+            PeerGoneError: if the other end is known to have ended. `was_cut` reports other losses.
         """
 
     def was_cut(self) -> bool:

@@ -394,7 +394,7 @@ class ExplainResponse:
     tries: U32 = 0
     """the number of the present try of the task, from 1; 0: unknown"""
     past: Reason = ""
-    """why the earlier tries of the task ended, for people"""
+    """the reasons why the earlier tries of the task ended, for people"""
     state_ms: U64 = 0
     """the least number of milliseconds that the task has been in this state; 0: unknown"""
 

@@ -27,7 +27,7 @@ RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, unless its last row has more."""
 
 _RANGE_US = 5_000
-"""The longest expected run time of a range, and so the longest turn of a client."""
+"""The longest expected run time of a range. One range is one turn of a client."""
 
 _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""

@@ -24,7 +24,7 @@ from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 MESSAGE_BYTES = 1024 * 1024
 """The most bytes of a message, unless a single item is larger."""
 LARGE_BYTES = 64 * 1024
-"""An item with more bytes travels in chunks, unless a chunk may have more than four times this size."""
+"""The size above which an item travels in chunks, unless chunks are more than four times as large."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
 """the classes of items that must be sent after all items put before them"""

@@ -154,7 +154,7 @@ for options in {"n_workers": 1}, {"processes": False}:
     try:
         Client(**options, keep="~/jobs")
     except (ValueError, RuntimeError) as error:
-        print("has none: set HOME" in str(error))
+        print("no home directory for `~`: set HOME" in str(error))
 try:
     pwd.getpwuid(os.getuid())
 except KeyError:

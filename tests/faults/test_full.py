@@ -58,7 +58,7 @@ def test_workers_wait_until_results_are_read_and_all_of_them_are_right(
         full = "memory and disk for values are full"
         wait_until(lambda: any(full in each.explain() for each in futures if not each.done()), "it is explained")
         assert ends(*(future.result(120) for future in futures)) == [(number, VALUE_BYTES) for number in range(30)]
-        agent.wait_for("all workers go on")
+        agent.wait_for("all workers resume")
         futures.clear()
         wait_until(lambda: not files(tmp_path), "nobody needs them")
         agent.signal(signal.SIGTERM)

@@ -140,7 +140,7 @@ def test_a_viewer_that_may_not_connect_learns_whose_socket_it_is(viewer: str, of
 
 def not_allowed(address: str, closed: Path, owner: str) -> str:
     return (
-        f"this user may not connect to {address}_monitor: {closed} belongs to {owner}. Ask {owner} to start the "
+        f"this user has no access to {address}_monitor: {closed} belongs to {owner}. Ask {owner} to start the "
         "scheduler with --monitor-address tcp://HOST:PORT, and for a key of the role monitor (scaler_keys allow NAME "
         "--role monitor)"
     )

@@ -201,7 +201,7 @@ def test_sigusr1_writes_a_report_into_the_log_and_the_process_continues(tmp_path
         cluster.signal(signal.SIGUSR1)
         cluster.wait_for("cluster: what it does now")
         cluster.wait_for("unreadable messages")
-        assert f"{address} (up); " in cluster.output
+        assert f"{address} (connected); " in cluster.output
         assert "100 RunTask" in cluster.output
         assert client.submit(pow, 2, 4).result(30) == 16
 

@@ -167,7 +167,7 @@ def test_a_lost_worker_is_a_task_tried_again(
 
 def test_a_task_that_kills_its_worker_each_time_fails(start: Callable[..., Client]) -> None:
     client = start(1)
-    with pytest.raises(Exception, match="a process of the engine died"):
+    with pytest.raises(Exception, match="its process in the engine died"):
         client.submit(os._exit, 3).result(timeout=90)
     assert client.submit(abs, -1).result(timeout=90) == 1
 

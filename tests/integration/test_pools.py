@@ -44,6 +44,6 @@ def test_tasks_run_in_the_processes_of_the_pool(client: Client, request: pytest.
         client.submit(divmod, 1, 0).result(timeout=90)
     assert client.submit(len, client.send_object(bytes(2_000_000))).result(timeout=90) == 2_000_000
     if LOKY in request.node.name:
-        with pytest.raises(Exception, match="a process of the engine died"):
+        with pytest.raises(Exception, match="its process in the engine died"):
             client.submit(os._exit, 3).result(timeout=90)
         assert client.submit(abs, -1).result(timeout=90) == 1

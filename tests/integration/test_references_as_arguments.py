@@ -131,7 +131,7 @@ def test_a_deleted_object_is_a_missing_object(address: str) -> None:
         for argument in (as_is, [as_is], [table]):
             with pytest.raises(MissingObjects, match="is no longer stored"):
                 client.submit(measured, argument)
-        with pytest.raises(MissingObjects, match="not stored"):
+        with pytest.raises(MissingObjects, match="no longer stored"):
             client.submit(uses_kept).result(SECONDS)
 
 

@@ -320,7 +320,7 @@ class Kept:
 @contextmanager
 def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
     """Have threads of programs take turns with the world, and each row noted of which a program hears."""
-    hear = JobQuestion.hear
+    receive = JobQuestion.receive
 
     def note(question: JobQuestion, response: Any, rows: object) -> bool:
         verb, name, *_ = question._request
@@ -329,7 +329,7 @@ def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
             party().record.acknowledge(party().owner, name, read_rows(response))
         elif response.status == JobAnswerKind.KNOWN and job is not None:
             job.hear(verb, response, party())
-        return hear(question, response, rows)
+        return receive(question, response, rows)
 
     def result(question: JobQuestion, _seconds: float | None = None) -> Any:
         Routine.here.routine.wait(question)
@@ -340,7 +340,7 @@ def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
         return max(1, min(sizes._most, 1 + n_open * 5 % rows_most))
 
     patches: list[AbstractContextManager[Any]] = [
-        patch.object(JobQuestion, "hear", note),
+        patch.object(JobQuestion, "receive", note),
         patch.object(JobQuestion, "result", result),
         patch.object(RowSizes, "size", size),
         patch("scaler.client.jobs.row_ranges.ROWS", 7),

@@ -100,11 +100,11 @@ def _the_first_decides() -> AbstractContextManager[None]:
 
 
 def _pauses_count() -> AbstractContextManager[None]:
-    def look(self: WakefulClock) -> float:
+    def update(self: WakefulClock) -> float:
         self.now = self._clock()
         return self.now
 
-    return _replaced((WakefulClock, "look", look), (scaler.actors.sessions.session, "LATE_SECONDS", inf))
+    return _replaced((WakefulClock, "update", update), (scaler.actors.sessions.session, "LATE_SECONDS", inf))
 
 
 def _first_come_first_served() -> AbstractContextManager[None]:
@@ -131,7 +131,7 @@ def _fetches_are_only_said_again() -> AbstractContextManager[None]:
     def on_other_scheduler(self: LargeResults) -> None:
         for object_id in self.requests:
             self.unread.pop(object_id, None)
-        self.unread.lose(())
+        self.unread.mark_lost(())
 
     return _replaced((LargeResults, "on_other_scheduler", on_other_scheduler))
 

@@ -63,7 +63,7 @@ def _no_agent_is_waited_for() -> AbstractContextManager[Any]:
 
 
 def _tasks_outlive_their_client() -> AbstractContextManager[Any]:
-    return patch.object(scaler.actors.sessions.client_session, "Farewell", lambda _cancels: SessionTeardown(()))
+    return patch.object(scaler.actors.sessions.client_session, "SessionTeardown", lambda _cancels: SessionTeardown(()))
 
 
 def _once_may_be_twice() -> AbstractContextManager[Any]:
@@ -82,9 +82,9 @@ def _the_next_scheduler_gets_no_objects() -> AbstractContextManager[Any]:
     resend = OpenWork.resend
 
     def without_held(self: OpenWork, *unacknowledged: Any) -> None:
-        held, self._held = self._held, {}
+        held, self._stored = self._stored, {}
         resend(self, *unacknowledged)
-        self._held = held
+        self._stored = held
 
     return patch.object(OpenWork, "resend", without_held)
 

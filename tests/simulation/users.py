@@ -162,21 +162,21 @@ class Call:
     def fetch(self) -> None:
         """Ask for a large result, as `ScalerFuture.result` does before it waits."""
         future = self.future
-        if future._outcome is None and future._is_stored() and future._arrival is None:
-            arrival = future._arrival = ResultFetch(future._link)
+        if future._outcome is None and future._is_stored() and future._pending_fetch is None:
+            arrival = future._pending_fetch = ResultFetch(future._link)
             future._link.fetch(ObjectId(future.task_id), arrival, future._input is not None)
 
     @property
     def is_here(self) -> bool:
         """Whether the result can be read without a wait."""
         future = self.future
-        arrival = future._arrival
+        arrival = future._pending_fetch
         return future.done() and (arrival is None or future._outcome is not None or arrival.done())
 
     @property
     def is_coming(self) -> bool:
         """Whether its large result is on its way: who makes an argument of it waits for that."""
-        return self.future._arrival is not None and not self.is_here
+        return self.future._pending_fetch is not None and not self.is_here
 
     @property
     def may_be_canceled(self) -> bool:
@@ -412,7 +412,7 @@ class User:
         tables: dict[str, Any] = {
             "tasks": work_._tasks,
             "requests": work_.large.requests,
-            "held objects": work_._held,
+            "held objects": work_._stored,
             "unread results": work_.large.unread,
             "graphs": list(work_.graphs),
             "tasks at the scheduler": work_.window._sent,
@@ -486,7 +486,7 @@ class Mapped:
     def _give_up(self) -> None:
         user = self._user
         user.record.canceled.update(dict.fromkeys(self._keys, user.party.world.now))
-        self._run._end()
+        self._run._abandon()
 
     def _end(self, is_right: bool, how: str) -> None:
         self.is_over = True

@@ -1,7 +1,4 @@
-"""Services: the parts of the scheduler that sessions, tasks and graphs use, and its settings.
-
-The tree makes the services for the acceptor, and the acceptor passes them to each session.
-"""
+"""Services: the parts and settings of the scheduler that the acceptor passes to each session, its tasks and graphs."""
 
 from __future__ import annotations
 
@@ -98,7 +95,6 @@ class Services:
     owner: str
     """the name of the user to whom jobs of unnamed connections belong"""
     read_options: Callable[[bytes], Options]
-    """the function that decodes the options of a task"""
     paused_since: Callable[[float], float]
     """returns the number of seconds for which the scheduler was stopped since a time, given by the scheduler's clock"""
     value_bytes: Callable[[], int]
@@ -106,7 +102,6 @@ class Services:
     payer_of: Callable[[ObjectId], Owner | None] = _no_payer
     """returns the owner of an object; None if the object is shared or unknown"""
     is_stored: Callable[[bytes], bool] = _nothing_stored
-    """returns whether an object with this id is stored"""
     supplier_of: Callable[[ObjectId], ClientId | None] = _no_client
     """returns the only client that may send the bytes of an object; None if the object is a function or unknown"""
     maker_of: Callable[[ObjectId], ClientId | None] = _no_client
@@ -114,4 +109,3 @@ class Services:
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has requested and that have not been sent to the agent"""
     audit: WriteAudit = no_audit
-    """the function that writes an audit record about a peer or the owner of a peer"""

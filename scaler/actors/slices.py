@@ -1,7 +1,6 @@
-"""Slices: work of one actor that is too long for one handler, done a slice at a time.
+"""Slices: work of an actor with very many children, nodes or objects, done a slice at a time.
 
-Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and runs
-other actors.
+Between two slices the process reads its sockets, and runs other actors.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class Slices:
     """The long work of one actor, done in the order in which the work was added.
 
     Args:
-        actor: the owner of the work, which calls `go_on` when it receives a `NextSlice`. The reference to the actor is
-            weak: otherwise an actor that has ended would stay in memory until the next garbage collection.
+        actor: calls `go_on` for each `NextSlice`. The reference is weak, so that an ended actor is freed at once.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -48,9 +46,7 @@ class Slices:
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item, after all earlier work. `items` is consumed lazily. Without earlier work, the first
-        slice runs now.
-        """
+        """Do a step with each of the lazy `items`, after all earlier work. Without earlier work, start now."""
         self._work.append(map(step, items))
         if len(self._work) == 1:
             self.go_on()

@@ -15,9 +15,8 @@
         `-- agent session    not restarted: its agent sends a new hello
             `-- worker proxy     ends with its session
 
-The monitor, if there is one, has a supervisor of its own, which restarts it without a limit.
-
-A scheduler that exceeds its budget of restarts ends with a non-zero exit code, so that the failure is noticed.
+The monitor, if there is one, has a supervisor of its own, which restarts it without a limit. A scheduler that exceeds
+its budget of restarts ends with a non-zero exit code, so that the failure is noticed.
 """
 
 from __future__ import annotations
@@ -63,9 +62,7 @@ def _was_never_paused(_since: float) -> float:
 
 
 def _message_limit(value_bytes: Callable[[], int]) -> float:
-    """Return the size in bytes above which only the header of a message is kept: a quarter more than the limit of a
-    value.
-    """
+    """Return the bytes above which only a message's header is kept: a quarter more than the limit of a value."""
     return value_bytes() * 5 // 4 or inf
 
 
@@ -78,13 +75,10 @@ class SchedulerTree:
 
     Args:
         shut_down: called when an authorised client requests the end of the scheduler.
-        read_options: decodes the options of a task.
-        new_pipe: makes the pipe of a session.
         paused_since: returns for how many seconds the scheduler itself was stopped since a time, given by its clock.
         board: where the monitor publishes; None: no monitor.
         window_bytes: limit of the unacknowledged bytes of large items for one peer.
         value_bytes: returns the present size limit of one value in bytes; 0: no limit.
-        audit: writes an audit record about a peer or the owner of a peer.
         catalog: the list of the jobs; None: this scheduler keeps no jobs.
     """
 
@@ -226,9 +220,7 @@ class SchedulerTree:
         return self.supervisor.children.get(JOBS)
 
     def report(self) -> Report:
-        """Request counts from all actors except those that are being restarted. The actors answer before all other
-        work, so the report is complete after the next run of the dispatcher.
-        """
+        """Request counts from all running actors; the report is complete after the next run of the dispatcher."""
         report = Report()
         for part in self.supervisor.children.values():
             part.notify(ReportStatistics(report))

@@ -2,8 +2,7 @@
 
 Receives requests from client sessions, and arrivals and departures from the acceptor. Sends to sessions and the
 balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. The census counts only on
-request, once for all requests of a turn. It reads the objects of a client in the table of the object store, and handles
-no tasks.
+request, once for all requests of a turn.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ UNACKNOWLEDGED_MOST = 1
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client. The oldest requests are dropped."""
 LOOK_SECONDS = 0.5
-"""Interval at which deferred requests are examined. The deferred requests of a client are also examined with each new
-request.
-"""
+"""Interval at which deferred requests are examined; those of a client also with each of its new requests."""
 DESCRIPTIONS_MOST = 16
 """Limit of the descriptions of all workers that are sent in one interval, for all clients together."""
 
@@ -59,7 +56,6 @@ class Census(Actor):
     """Answers requests about peers and objects, and carries out commands.
 
     Args:
-        directory: the directory of all peers.
         balancer: the actor that knows the number of waiting tasks.
         objects: the table of the objects of all clients, which the census only reads.
     """
@@ -70,7 +66,6 @@ class Census(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._asked: list[tuple[Peer, InfoRequest]] = []
-        """the requests that arrived in this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """the requests that wait for workers, by peer and number of the request"""
         self._unacknowledged: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
@@ -190,9 +185,7 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request counts in the urgent lane. All counts arrive before the `AnswerInfo` that the census sends to
-        itself.
-        """
+        """Request counts in the urgent lane; all counts arrive before the `AnswerInfo` that the census sends itself."""
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)
@@ -232,9 +225,7 @@ class Census(Actor):
 
 
 def _why_not(peer: Peer, request: InfoRequest) -> str:
-    """Return why the command in a request is refused; empty if the command is allowed, or if the request is a
-    question.
-    """
+    """Return why the command in a request is refused; empty if it is allowed, or if the request is a question."""
     what = "cancel tasks of others" if request.cancel else "replace worker processes, or have clusters leave"
     return why_not_admin(peer, what) if _is_command(request) else ""
 

@@ -1,12 +1,11 @@
 """Events: reports what happens in the scheduler to one listener: a monitor, metrics, an audit.
 
-Called by tasks, sessions, the acceptor, the object store and the supervisor of the tree. Sends to the one listener, an
-actor, which receives events as ordinary mail, in the order in which they happened. docs/reference/events.md describes
-how to write a listener.
+Called by tasks, sessions, the acceptor, the object store and the supervisor of the tree. The listener, an actor,
+receives events as ordinary mail, in the order in which they happened. docs/reference/events.md describes how to write a
+listener.
 
-Without a listener an event costs one comparison and allocates nothing. A task that is assigned and succeeds moves three
-times, so a million tasks move three million times. These usual moves are therefore reported only for tasks that the
-listener follows, all other moves for every task.
+Without a listener an event costs one comparison and allocates nothing. The usual three moves of a task (submitted,
+assigned, succeeded) are reported only for tasks that the listener follows, all other moves for every task.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ class TaskMoved:
     state: str
     """the new state of the task, in the words of monitors: `task_states.shown_state`"""
     attempt: int
-    """the attempt to which the event belongs. An attempt is assigned at most once, and later attempts have larger
-    numbers
-    """
+    """the attempt to which the event belongs; it is assigned at most once, and later attempts have larger numbers"""
     worker: ActorRef | None
     """the worker that had the attempt; None if the attempt had no worker"""
     reason: str
@@ -97,8 +94,7 @@ class PeerJoined:
 
     Attributes:
         session: the actor of the session.
-        workers: the actors of the workers of an agent that have started, in the order of their names; empty for a
-            client.
+        workers: the actors of an agent's started workers, in the order of their names; empty for a client.
     """
 
     session: ActorRef
@@ -113,8 +109,7 @@ class PeerChanged:
 
     Attributes:
         identity: the present description of the agent, with the names of its present workers.
-        names: the names of the new workers.
-        workers: the actors of the new workers.
+        names: the names of the new workers, whose actors are `workers`.
     """
 
     session: ActorRef
@@ -192,9 +187,7 @@ class ObjectGone:
 
 
 class Events:
-    """The channel to the listener. Senders create an event only if `listener` is set, and create usual moves only if
-    `followed` is set too.
-    """
+    """The channel to the listener. Senders create events if `listener` is set, usual moves if `followed` is set too."""
 
     __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
 
@@ -210,7 +203,7 @@ class Events:
         """the number of ended tasks by status, counted also without a listener"""
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
-        """Report events to `listener` from now on, and to no other actor. May be called again to follow other tasks.
+        """Report events to `listener`, and to no other actor. May be called again to follow other tasks.
 
         Args:
             listener: the address of an actor. If the actor may fail, make it the child of a supervisor.
@@ -231,6 +224,4 @@ class _EveryTask(Container[TaskId]):
 
 
 EVERY_TASK: Container[TaskId] = _EveryTask()
-"""All tasks, for `Events.listen`. To follow all tasks costs a third of what the tasks themselves cost in the
-scheduler.
-"""
+"""All tasks, for `Events.listen`. Following all tasks costs a third of what the tasks cost in the scheduler."""

@@ -1,7 +1,6 @@
 """Explanations: what an open task waits for, as a word and as one sentence for people that says what to do.
 
-Used by the part that has the task: the task itself, its graph, the balancer or its worker proxy. Each of these parts
-answers the session that asked, or forwards the question.
+The part that has the task (the task, its graph, the balancer or its worker proxy) answers or forwards a question.
 """
 
 from __future__ import annotations
@@ -87,11 +86,7 @@ def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
 
 
 def unknown_task(question: ExplainTask, worker: str) -> ExplainResponse:
-    """Return the answer to a question about a task that the session does not have.
-
-    Args:
-        worker: the name of the worker that has run the task; empty if unknown.
-    """
+    """Return the answer about a task that the session lacks, which `worker` (empty: unknown) has run."""
     sentence = "the scheduler does not have it: it has just ended, or has not arrived yet"
     return ExplainResponse(question.task_id, "", UNKNOWN, sentence, worker)
 
@@ -171,7 +166,6 @@ def explain_run(
     """Answer a question about a task at a worker, unless the run of the task has ended.
 
     Args:
-        name: the name of the worker.
         runs: the tasks of the worker.
         is_cut: whether the connection of the worker's agent is lost.
         where: the agent's report on the run; None if the agent has not reported.

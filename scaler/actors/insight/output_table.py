@@ -1,7 +1,7 @@
 """OutputTable: the recent output lines of tasks and their latest progress reports, in bounded memory.
 
-Written by `TaskOutputs`, read by the monitor too. The table keeps the last lines and the latest report of each task,
-for the tasks with the most recent output. Omitted lines are counted.
+Written by `TaskOutputs`, read by the monitor too. The table keeps the last lines of the tasks with the most recent
+output. Omitted lines are counted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class TaskOutputRecord:
         self.short_id = short_id
         self.lines: deque[KeptLine] = deque()
         self.report: KeptLine | None = None
-        """the latest progress report of the task"""
         self.size = LINE_BYTES
         self.dropped = 0
         """the number of omitted lines of the task, including lines that never reached the scheduler"""
@@ -61,11 +60,7 @@ class TaskOutputRecord:
 
 
 class OutputTable:
-    """The recent output of tasks, by task.
-
-    Args:
-        retention_seconds: how long output is kept after the last line of its task; 0: no output is kept.
-    """
+    """The recent output of tasks, kept for `retention_seconds` after the last line of a task; 0: never."""
 
     def __init__(self, retention_seconds: float) -> None:
         self._retention_seconds = retention_seconds
@@ -134,9 +129,7 @@ class OutputTable:
         return self._tasks.get(task_id)
 
     def after(self, task_id: TaskId, number: int) -> list[KeptLine]:
-        """Return the lines of a task after the line with this number, and the latest report of the task if that is
-        newer.
-        """
+        """Return the lines of a task after the line with this number, and its latest report if that is newer."""
         task = self._tasks.get(task_id)
         if task is None:
             return []

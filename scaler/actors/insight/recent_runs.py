@@ -1,8 +1,4 @@
-"""RecentRuns: the workers of the most recently ended tasks.
-
-Worker proxies add ended tasks, and client sessions look up the worker of a task that has ended. A range of rows counts
-as one task. Both operations take constant time.
-"""
+"""RecentRuns: the workers of the most recently ended tasks. A range counts as a task; operations take constant time."""
 
 from __future__ import annotations
 
@@ -15,9 +11,7 @@ RECENT_MOST = 10_000
 class RecentRuns:
     """The most recently ended tasks, each with the name of its worker, in two generations.
 
-    Attributes:
-        latest: the younger generation, by task. Worker proxies add ended tasks to this dictionary, and then call
-            `limit`.
+    Worker proxies add ended tasks to `latest`, the younger generation, and then call `limit`.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,8 @@
 """TaskOutputs: passes the lines that tasks write to the clients of these tasks.
 
-Receives lines from worker proxies, requests from client sessions, and ended sessions from the acceptor. Sends, through
-the outbox, to clients. A client receives the lines of its own tasks and of tasks nested in them, and no other lines.
-Lines are kept in a table, which the monitor reads too. The unacknowledged lines for a client are bounded, so a slow
-client needs little memory.
+Receives lines from worker proxies, requests from client sessions, and ended sessions from the acceptor. A client
+receives the lines of its own tasks and of tasks nested in them, and no other lines. The unacknowledged lines for a
+client are bounded, so a slow client needs little memory.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ class OutputReader:
         self.dropped = 0
         """the number of lines that the stream has omitted since the last sent line"""
         self.unheard: deque[tuple[int, int]] = deque()
-        """the unacknowledged messages to the client: for each message the message number, and the number of lines in
-        the message
-        """
+        """the number, and the number of lines, of each unacknowledged message to the client"""
         self.unheard_lines = 0
         self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 
@@ -88,12 +85,7 @@ class OutputState:
 
 
 class TaskOutputs(Actor):
-    """Stores the lines that tasks write, and sends lines to the clients that request them.
-
-    Args:
-        state: the output table and the readers, which outlive this actor.
-        objects: the table of objects, which has the names of functions.
-    """
+    """Stores the lines that tasks write, and sends lines to the clients that request them."""
 
     def __init__(self, state: OutputState, outbox: Outbox, objects: ObjectTable) -> None:
         self._state = state

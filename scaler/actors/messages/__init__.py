@@ -1,5 +1,4 @@
-"""The messages between the actors of the scheduler.
+"""The messages between the actors of the scheduler, besides the batches of the wire (`scaler.wire.messages`).
 
-Actors also handle the batches of the wire (`scaler.wire.messages`). Names of commands are imperative, names of facts
-are in the past tense. The docstring of each message names its sender and its receiver: sender -> receiver.
+Names of commands are imperative, names of facts are in the past tense. Each docstring starts with: sender -> receiver.
 """

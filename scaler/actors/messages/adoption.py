@@ -19,12 +19,7 @@ from scaler.wire.messages.client import Task
 
 @message
 class RunsHeld:
-    """agent session -> adoption: a new agent holds these runs.
-
-    Attributes:
-        runs: the owner, task, worker and attempt of each run.
-        agents: the number of agents of the last scheduler of this agent; 0 if there was no other scheduler.
-    """
+    """agent session -> adoption: a new agent, whose last scheduler had `agents` agents (0: none), holds these runs."""
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
     agents: int = 0
@@ -32,18 +27,14 @@ class RunsHeld:
 
 @message
 class RunsLost:
-    """worker proxy -> adoption: the runs of these tasks are lost with an agent. The agent may return and still have
-    these runs.
-    """
+    """worker proxy -> adoption: the runs of these tasks are lost with an agent, unless the agent returns with them."""
 
     runs: Sequence[tuple[int, TaskId, ActorRef]]
 
 
 @message
 class FindRun:
-    """task -> adoption: report whether an agent holds a run of this task, which another scheduler had. `patient`:
-    whether the task may have been started, and must not be started again.
-    """
+    """task -> adoption: does an agent hold a run of this task? `patient`: the task must not start a second time."""
 
     owner: int
     task_id: TaskId
@@ -53,9 +44,7 @@ class FindRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. A message without
-    nodes reports the end of the graph.
-    """
+    """graph -> adoption: hold the runs of these nodes, which wait for inputs. No nodes: the graph has ended."""
 
     graph: ActorRef
     owner: int = 0
@@ -64,13 +53,10 @@ class NodesWait:
 
 @message
 class FindRuns:
-    """client session or job -> adoption: report which of these tasks have runs at agents. The tasks wait for the quota
-    of their owner. Each run is reported to only one actor.
+    """client session or job -> adoption: which of these tasks have runs at agents? Each run is reported only once.
 
     Attributes:
-        asker: the actor that receives the reply.
-        task_ids: the tasks; empty if `prefix` names them.
-        prefix: the first bytes of the ids of the tasks.
+        task_ids: the tasks, which wait for a quota; empty if `prefix`, the first bytes of their ids, names them.
     """
 
     owner: int
@@ -115,10 +101,7 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task: no known agent has a run of the task.
-
-    adoption -> client session or job: agents have no further runs of the requested tasks.
-    """
+    """adoption or worker proxy -> task, client session or job: no known agent has a (further) run of the tasks."""
 
 
 @message

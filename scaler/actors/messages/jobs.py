@@ -40,9 +40,7 @@ class ReaderLeft:
 
 @message
 class OrderDone:
-    """job writer -> job keeper, job or job reader: an order has ended: its changes are on disk, or the order has
-    failed.
-    """
+    """job writer -> job keeper, job or job reader: an order has failed, or its changes are on disk."""
 
     then: Callable[[Any, BaseException | None], None]
     """the function to call with the return value and the exception of the order"""

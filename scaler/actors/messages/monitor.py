@@ -22,7 +22,6 @@ class SubscriptionsChanged:
     """edge -> monitor: viewers have subscribed to topics, or the last viewer of a topic has left."""
 
     is_new: bool
-    """whether a viewer has subscribed; False: the last viewer of a topic has left"""
 
 
 @message
@@ -34,9 +33,7 @@ class Tick:
 
 @message
 class WatchAgent:
-    """monitor -> agent session: have the agent send reports to `watcher` at this interval; an interval of 0 ends the
-    reports.
-    """
+    """monitor -> agent session: have the agent send reports to `watcher` at this interval; 0: send no reports."""
 
     interval_ms: int
     parts: int
@@ -45,9 +42,7 @@ class WatchAgent:
 
 @message
 class AgentSeen:
-    """agent session -> monitor: the agent is connected, or has sent a report. `state`: the report; None without a
-    report.
-    """
+    """agent session -> monitor: the agent is connected (`state` is None), or has sent the report `state`."""
 
     session: ActorRef
     peer: Peer
@@ -116,7 +111,6 @@ class Backlog:
     groups: list[ResourceGroup] = field(default_factory=list)
     """the open tasks, grouped by the resources that they request"""
     open: Counter[ClientId] = field(default_factory=Counter)
-    """the number of open tasks by client"""
     inputs: int = 0
     """the number of graph nodes that wait for results of other nodes"""
     wants_graphs: bool = False
@@ -133,9 +127,7 @@ class Backlog:
 
 @message
 class ReportBacklog:
-    """monitor -> balancer, in the urgent lane: add the waiting tasks to `backlog`. `functions`: whether to count the
-    tasks by function too.
-    """
+    """monitor -> balancer, urgent: add the waiting tasks to `backlog`, also by function if `functions` is set."""
 
     backlog: Backlog
     functions: bool

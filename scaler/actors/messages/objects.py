@@ -18,8 +18,7 @@ class StoreObject:
     Attributes:
         owner: the client that stores the object; None for an object that a graph stores.
         held: whether the object is kept until its owner deletes it; if not, it is kept while tasks use it.
-        is_function: whether the object is a function. Its id is the hash of its content, so it may be stored
-            repeatedly.
+        is_function: whether this is a function, which may be stored repeatedly: its id is the hash of its content.
     """
 
     object_id: ObjectId
@@ -37,7 +36,6 @@ class StoreObject:
     function_id: ObjectId | None = None
     """the function that computed this result, which is never refused; None if the object is not a result"""
     graph_client: ClientId | None = None
-    """the client of the graph that stores the object; None if a client or job stores the object"""
 
     @property
     def supplier(self) -> ClientId | None:
@@ -54,9 +52,7 @@ class SupplyObject:
 
 @message
 class ObjectCame:
-    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: whether the store
-    keeps the frames, because the agent leaves soon.
-    """
+    """agent session -> object store: the agent has sent this object, or lacks it. `stays`: keep the frames here."""
 
     object_id: ObjectId
     host: ActorRef
@@ -68,9 +64,7 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request the part at `offset` of a value from the agent. `location`: the place of a
-    result at the agent; empty for a copy of an object.
-    """
+    """object store -> agent session: request the part at `offset` of the result at `location` (empty: of a copy)."""
 
     object_id: ObjectId
     location: bytes
@@ -102,9 +96,7 @@ class HostIsBack:
 
 @message
 class ObjectLost:
-    """object store -> client session or graph: an object was lost with its host. `reason`: a sentence that names the
-    host.
-    """
+    """object store -> client session or graph: an object was lost with its host, which `reason` names."""
 
     object_id: ObjectId
     reason: str
@@ -127,9 +119,7 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: the graph to notify if any of
-    the objects is lost.
-    """
+    """task or graph -> object store: keep these objects until `ReleaseObjects`; notify `graph` of lost objects."""
 
     object_ids: bytes
     graph: ActorRef | None = None
@@ -137,9 +127,7 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: add the bytes of a call's arguments to the bytes of the owner `payer`; a negative
-    number subtracts.
-    """
+    """task or graph -> object store: add the bytes of a call's arguments (negative: subtract) for `payer`."""
 
     size_bytes: int
     payer: Owner
@@ -155,9 +143,7 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this object to the peer. `host`: the session of the agent that keeps the copy; None
-    if a client fetches the object.
-    """
+    """session -> object store: send this object to an agent, with the session `host`, or to a client (None)."""
 
     object_id: ObjectId
     peer: Peer
@@ -172,9 +158,7 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: a reconnected agent has a copy of this object. `is_early`: whether the agent comes
-    from another scheduler, so the client of the object may not have returned yet.
-    """
+    """agent session -> object store: a reconnected agent, from another scheduler if `is_early`, has this copy."""
 
     object_id: ObjectId
     host: ActorRef
@@ -183,9 +167,7 @@ class CopyKept:
 
 @message
 class DeleteCopy:
-    """object store -> agent session: have the agent delete the copy of this object. `location`: identifies a result to
-    delete instead; empty: delete the copy.
-    """
+    """object store -> agent session: delete the result at `location` (empty: the copy of this object)."""
 
     object_id: ObjectId
     location: bytes = b""
@@ -193,9 +175,7 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left with its copies. `reason`: a sentence for the users of values
-    that no other host has.
-    """
+    """agent session -> object store: the agent has left. `reason`: a sentence about values that no other host has."""
 
     host: ActorRef
     reason: str = "its host is gone"

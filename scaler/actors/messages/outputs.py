@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 @message
 class RunsPrinted:
-    """worker proxy -> outputs: tasks have written these lines. Each line comes with its task and the account of its
-    client.
-    """
+    """worker proxy -> outputs: tasks have written these lines, each with its task and the client's account."""
 
     worker: str
     lines: Sequence[tuple[RunOutput, Task, int]]
@@ -32,7 +30,7 @@ class OutputRequested:
 
     Attributes:
         accounts: the accounts whose output the client may see; None: all.
-        stream_of: the account whose output the client may stream; None: none, because the client is inside a task.
+        stream_of: the account whose output the client may stream; None for a client inside a task.
     """
 
     peer: Peer

@@ -53,7 +53,6 @@ class Resumed:
     """acceptor -> session: the peer has reconnected.
 
     Attributes:
-        connection_number: the number of the new connection of the peer.
         held: the packed runs that an agent still has; empty if the session resumes.
         goes_on: whether the session resumes; if not, unacknowledged messages are lost.
     """
@@ -65,9 +64,7 @@ class Resumed:
 
 @message
 class EndSession:
-    """acceptor or job keeper -> session: end the session, because of unreadable messages, a revoked key or too many
-    requests.
-    """
+    """acceptor or job keeper -> session: end, because of unreadable messages, a revoked key or too many requests."""
 
     reason: str
 
@@ -87,16 +84,12 @@ class ItemsWaiting:
 
 @message
 class EndNested:
-    """agent session -> nested session: the processor of your client has ended, or the processor's state is unknown
-    now.
-    """
+    """agent session -> nested session: the processor of your client has ended, or its state is unknown now."""
 
 
 @message
 class ConnectionLost:
-    """edge -> session: the connection with this number was lost, or the peer sent invalid data. The peer may
-    reconnect.
-    """
+    """edge -> session: this connection was lost, or the peer sent invalid data. The peer may reconnect."""
 
     connection_number: int
     reason: str
@@ -108,9 +101,7 @@ class ConnectionLost:
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: check whether the peer is still connected. `departure`: the kind of departure to
-    report if the peer is lost.
-    """
+    """session -> itself, by timer: is the peer still connected? If it is lost, report a `departure` of this kind."""
 
     departure: Departure
     is_again: bool = False
@@ -178,13 +169,12 @@ class StopWorker:
 
     Attributes:
         was_lost: whether the agent is lost, so that its running tasks are suspected to be the cause.
-        values: large values that were being sent to the agent. If the agent is lost meanwhile, the tasks that need such
-            a value are suspected, and no other task.
+        values: large values that were being sent to the agent. If any, only the tasks that need them are suspected.
     """
 
     was_lost: bool
     unacknowledged: Sequence[RunTask] = ()
-    """orders that the agent may not have received: the tasks in these orders are not suspected"""
+    """orders that the agent may not have received, so the tasks in these orders are not suspected"""
     values: frozenset[ObjectId] = frozenset()
     awaited: frozenset[ObjectId] = frozenset()
     """objects that were not sent to the agent: tasks that need such an object have not started and are not suspected"""
@@ -192,9 +182,7 @@ class StopWorker:
 
 @message
 class ReportStatistics:
-    """tree -> all parts of the scheduler -> sessions -> graphs and worker proxies, in the urgent lane: add your counts
-    to the report.
-    """
+    """tree -> all parts -> sessions -> graphs and worker proxies, urgent: add your counts to the report."""
 
     report: Report
 

@@ -20,8 +20,7 @@ class TaskReady:
     """task -> balancer: the task can run.
 
     Attributes:
-        goes_first: whether the task is placed ahead of new tasks, because it is a retry or the next node of a running
-            graph.
+        goes_first: whether the task, a retry or the next node of a running graph, is placed ahead of new tasks.
         near_worker: a worker on the host that has most of the task's data.
         account: the account whose share the task uses.
         is_new: whether the task has not been accepted yet, so that it may be refused.
@@ -56,9 +55,7 @@ class TaskWithdrawn:
 
 @message
 class TaskNotWaiting:
-    """balancer -> task: the task to withdraw is not in the queue, because it was assigned before, or the balancer has
-    forgotten it.
-    """
+    """balancer -> task: the task to withdraw is not in the queue: it is assigned, or was forgotten."""
 
 
 @message
@@ -71,9 +68,7 @@ class TaskRefused:
 
 @message
 class AssignTasks:
-    """balancer -> worker proxy: run these tasks. Report the expected work of each task with `LoadFreed` when the task
-    ends.
-    """
+    """balancer -> worker proxy: run these tasks, and report the expected work of each ended task (`LoadFreed`)."""
 
     tasks: list[tuple[TaskReady, int]]
     """the tasks, each with its expected work in microseconds"""
@@ -81,9 +76,7 @@ class AssignTasks:
 
 @message
 class TaskAssigned:
-    """worker proxy -> task: your attempt was sent to this worker. All tasks of an `AssignTasks` receive the same
-    message.
-    """
+    """worker proxy -> all tasks of an `AssignTasks`: your attempt was sent to this worker."""
 
     worker: ActorRef
     attempts: Mapping[ActorRef, int]
@@ -92,9 +85,7 @@ class TaskAssigned:
 
 @message
 class StartRequested:
-    """worker proxy -> job: a worker has a place for this attempt at an at-most-once row. The attempt is held until its
-    start is recorded on disk.
-    """
+    """worker proxy -> job: this attempt at an at-most-once row can start once the start is recorded on disk."""
 
     worker: ActorRef
     task_id: TaskId
@@ -139,8 +130,7 @@ class RunLost:
     Attributes:
         was_running: whether the task may have been running, and so may be the cause of the loss.
         was_ordered: whether the agent of the worker may have received the attempt.
-        was_unacknowledged: whether the agent was lost before it acknowledged the attempt or a large value for the
-            attempt.
+        was_unacknowledged: whether the agent had not acknowledged the attempt, or a large value for the attempt.
     """
 
     attempt: int
@@ -159,18 +149,14 @@ class RunRecalled:
 
 @message
 class RangeTooLong:
-    """balancer -> task: the range is too long for a turn. Split the range, so that each row reports ready as a task of
-    its own.
-    """
+    """balancer -> task: the range is too long for a turn. Split it, so that each row reports ready as a task."""
 
     attempt: int
 
 
 @message
 class TaskSplit:
-    """worker proxy or the task itself -> task: the attempt was split into one task for each row, and the task of the
-    range ends.
-    """
+    """worker proxy or task -> task: the attempt was split into a task for each row; the task of the range ends."""
 
     attempt: int
     rows: Sequence[ActorRef]
@@ -178,9 +164,7 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: do not start the task, or stop its run. `waiting`: whether to cancel the task
-    only if it has not started.
-    """
+    """client session or graph -> task: do not start the task or, unless `waiting`, stop its run."""
 
     waiting: bool = False
 
@@ -192,9 +176,7 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: the task has ended. A client session receives a `TaskResult` instead if there
-    are no frames. `worker`: the proxy of the worker that sent the result.
-    """
+    """task -> client session or graph: the task has ended. A session receives a `TaskResult` if there are no frames."""
 
     result: TaskResult
     frames: Frames
@@ -250,11 +232,10 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 @message
 class ExplainTask:
-    """client session or graph -> task: explain the state of the task. Send an `ExplainResponse` about `task_id` to
-    `asker`.
+    """client session or graph -> task: explain your state to `asker`, in an `ExplainResponse` about `task_id`.
 
     Attributes:
-        task_id: the task that the client asked about. It may be a task that waits for the receiver of this message.
+        task_id: the task that the client asked about: the receiver, or a task that waits for the receiver.
         because: the start of the answer, if `task_id` waits for the receiver of this message; else empty.
         seconds: how long `task_id` has waited for the receiver of this message.
         hops: how many graphs have forwarded the question.
@@ -273,9 +254,7 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """client session of an admin -> all other sessions in turn: answer for a task of your client, or forward this
-    message to the next session of `others`.
-    """
+    """session of an admin -> all other sessions in turn: answer for a task of your client, or ask the next `others`."""
 
     question: ExplainTask
     others: Iterator[ActorRef]
@@ -283,13 +262,10 @@ class ExplainForAdmin:
 
 @message
 class CancelForAdmin:
-    """census -> all client sessions -> their graphs: cancel the tasks with these short ids, which monitors show, for an
-    admin.
-    """
+    """census -> client sessions -> graphs: cancel the tasks with these short ids, as monitors show them."""
 
     short_ids: frozenset[bytes]
     admin: str
-    """the name of the admin"""
 
 
 @message
@@ -310,12 +286,7 @@ class ExplainInput:
 
 @message
 class ExplainWaiting:
-    """task -> balancer: explain why the task waits in the queue.
-
-    Attributes:
-        tries: the present try of the task, and how its last tries ended.
-        seconds: the shortest time for which the task has waited.
-    """
+    """task -> balancer: explain why the task has waited in the queue for at least `seconds`."""
 
     question: ExplainTask
     task: ActorRef
@@ -352,9 +323,7 @@ class CancelGraph:
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a requested node has ended. `worker`: the proxy of the worker that computed the result;
-    None if the node ended earlier.
-    """
+    """graph -> client session: a requested node has ended at `worker`; None if the node ended earlier."""
 
     graph_id: GraphId
     result: TaskResult
@@ -365,9 +334,7 @@ class GraphNodeDone:
 
 @message
 class AwaitResult:
-    """graph -> client session: report how this task of the client ends. The session forwards the message to the graph
-    of the task, if the task is a node.
-    """
+    """graph -> client session -> graph, if the task is a node: report how this task of the client ends."""
 
     input: GraphInput
     graph: ActorRef
@@ -390,9 +357,7 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended, and so has the graph. A later graph may have the same id. `lost`:
-    why nodes without a reported outcome must be resubmitted; empty if there are no such nodes.
-    """
+    """graph -> client session: all nodes have ended. `lost`: why nodes without a reported outcome are resubmitted."""
 
     graph_id: GraphId
     graph: ActorRef
@@ -414,7 +379,6 @@ class WorkerJoined:
         offer: the resources of the node of the worker.
         taken: the number of tasks of the worker by the resources that they use.
         is_unsure: whether the worker has runs whose resources are unknown.
-        name: the name of the worker, for tasks that only this worker may run.
     """
 
     worker: ActorRef
@@ -430,9 +394,7 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: the worker no longer takes tasks. The balancer replies with `WorkerForgotten`. Until
-    then an assignment may still arrive.
-    """
+    """worker proxy -> balancer: the worker takes no more tasks, except those sent before `WorkerForgotten`."""
 
     worker: ActorRef
 
@@ -444,9 +406,7 @@ class WorkerForgotten:
 
 @message
 class WorkersPausedAt:
-    """agent session -> balancer: the number of workers of this agent that are paused for lack of memory for results is
-    now `held`.
-    """
+    """agent session -> balancer: `held` workers of this agent are now paused for lack of memory for results."""
 
     host: ActorRef
     held: int
@@ -461,12 +421,7 @@ class WorkerFailed:
 
 @message
 class LoadFreed:
-    """worker proxy -> balancer: `count` tasks of the worker have ended.
-
-    Attributes:
-        expected_us: the expected work that the balancer has counted for these tasks, in microseconds.
-        measured: by function, the total run time of its finished tasks in microseconds, and the number of these tasks.
-    """
+    """worker proxy -> balancer: tasks have ended; by function, `measured` has their microseconds and their number."""
 
     worker: ActorRef
     count: int
@@ -476,9 +431,7 @@ class LoadFreed:
 
 @message
 class AmountsChanged:
-    """worker proxy -> balancer: the number of tasks that use these resources has changed, other than by assignments.
-    `is_unsure`: whether the worker has runs whose resources are unknown.
-    """
+    """worker proxy -> balancer: the number of runs with these needs has changed, other than by assignments."""
 
     worker: ActorRef
     changes: tuple[tuple[Needs, int], ...]
@@ -487,9 +440,7 @@ class AmountsChanged:
 
 @message
 class ReportsRequested:
-    """balancer -> itself: the balancer has requested all reports again, so reports that arrived before this message are
-    outdated.
-    """
+    """balancer -> itself: reports that arrived before this message are outdated, and were requested again."""
 
     attempt: int
 
@@ -508,9 +459,7 @@ class RecallTasks:
 
 @message
 class TasksRecalled:
-    """worker proxy -> balancer: `count` tasks of these functions were returned. `expected_us`: the expected work that
-    the balancer has counted for these tasks.
-    """
+    """worker proxy -> balancer: `count` tasks of these functions, with this expected work, were returned."""
 
     worker: ActorRef
     count: int
@@ -520,9 +469,7 @@ class TasksRecalled:
 
 @message
 class LoadResumed:
-    """worker proxy -> balancer: `count` blocked tasks have resumed, and count as load of the worker again.
-    `expected_us`: the expected work of these tasks.
-    """
+    """worker proxy -> balancer: `count` blocked tasks with this expected work have resumed, and count again."""
 
     worker: ActorRef
     count: int
@@ -533,8 +480,7 @@ class LoadResumed:
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    A task ignores this message if its attempt is later than `attempt`: the task has reported to the new balancer, and
-    may be assigned already.
+    A task whose attempt is later than `attempt` ignores this message: it has reported to the new balancer.
     """
 
     attempt: int

@@ -1,8 +1,7 @@
 """The monitor: publishes what the scheduler does, by topic, and only topics that a viewer has subscribed to.
 
-`topics` lists the topics, and `monitor` collects the data of the topics that are due. Each other module builds the
-items of one or two topics. The scheduler's tree starts the monitor, and the monitor's edge publishes the items. The
-monitor never changes a task.
+`topics` lists the topics, `monitor` collects the data of the due topics, and each other module builds the items of one
+or two topics. The monitor never changes a task.
 """
 
 from scaler.actors.monitor.board import About, Board, Gauges, Sources

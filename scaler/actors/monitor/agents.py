@@ -1,7 +1,6 @@
 """WatchedAgents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
 
-The monitor adds each report of an agent. The packed rows of workers are forwarded without being decoded, so the cost
-does not grow with the number of workers.
+The packed rows of workers are forwarded without being decoded, so many workers cost no more than a few.
 """
 
 from __future__ import annotations

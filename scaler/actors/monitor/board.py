@@ -1,7 +1,6 @@
 """Board: where the monitor publishes items, and what it reads of the scheduler and its process.
 
-The edge of the monitor stream implements `Board` (`scaler/scheduler/monitor_edge.py`). Errors of viewers are never
-raised here.
+The edge of the monitor stream implements `Board` (`scaler/scheduler/monitor_edge.py`).
 """
 
 from __future__ import annotations
@@ -75,12 +74,7 @@ class Board(Protocol):
         """Return the subscriptions of all viewers: prefixes of topics."""
 
     def publish(self, topic: str, items: Sequence[Any], shown: int, total: int) -> None:
-        """Publish items to the subscribers of a topic.
-
-        Args:
-            shown: the number of things that the items show, such as tasks.
-            total: the number of such things that exist.
-        """
+        """Publish items, which show `shown` things, such as tasks, of `total` existing things, to subscribers."""
 
     def time_us(self) -> int:
         """Return the current time in microseconds since 1970."""

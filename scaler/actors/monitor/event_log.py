@@ -1,7 +1,4 @@
-"""Event log: the topic `events`: the latest peers that joined, left or were refused, and parts that were restarted.
-
-The monitor adds each event of a peer or a part. Events of single tasks belong to other topics.
-"""
+"""Event log: the topic `events`: the latest peers that joined, left or were refused, and parts that were restarted."""
 
 from __future__ import annotations
 
@@ -62,9 +59,7 @@ class EventLog:
         return ("cut", subject, event.reason) if type(event) is PeerDisconnected else ("back", subject, "")
 
     def shown(self, is_first: bool) -> Shown | None:
-        """Return the items of the topic, the oldest first; None if no event was added since the last call, unless
-        `is_first`.
-        """
+        """Return the items, oldest first; None if no event was added since the last call, unless `is_first`."""
         if self.total == self._shown_total and not is_first:
             return None
         self._shown_total = self.total

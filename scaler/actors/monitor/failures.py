@@ -1,8 +1,7 @@
 """Failures: the topic `failures`: failed tasks, grouped by type of the error, shape of its message, and function.
 
-The shape of a message leaves out numbers and the worker's name. The monitor adds each failed task, also without
-viewers. Reading a traceback is slow. So the traceback of a kind is read at its first failure, then at most once per
-second.
+The shape of a message leaves out numbers and the worker's name. Reading a traceback is slow. So the traceback of a kind
+is read at its first failure, then at most once per second.
 """
 
 from __future__ import annotations
@@ -43,11 +42,7 @@ class _Kind:
 
 
 class Failures:
-    """The kinds of failures. A kind is the type of an error, the shape of its message, and the function that failed.
-
-    Args:
-        read_traceback: returns the end of the traceback in the payload of a failed run.
-    """
+    """The kinds of failures: by type of the error, shape of its message, and function that failed."""
 
     def __init__(self, names: Names, read_traceback: Callable[[bytes], str]) -> None:
         self._names = names
@@ -80,9 +75,7 @@ class Failures:
             kind.traceback = self._read_traceback(result.payload)
 
     def items(self, is_first: bool) -> tuple[list[StateFailure], int]:
-        """Return the kinds changed since the last call (all kinds if `is_first`), latest first, and the number of all
-        kinds.
-        """
+        """Return the kinds changed since the last call (if `is_first`: all), latest first, and the number of kinds."""
         keys = list(self._kinds if is_first else self._changed)[-SHOWN_MOST:]
         self._changed.clear()
         return [self._item(self._kinds[key]) for key in reversed(keys)], len(self._kinds)

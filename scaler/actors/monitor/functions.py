@@ -1,7 +1,6 @@
 """FunctionTotals: the topic `functions`: ended, running and waiting tasks of each function.
 
-Agents report ended and running tasks, one row for each function with such tasks. The balancer counts the waiting tasks.
-The monitor passes all these reports to `FunctionTotals`.
+Agents report ended and running tasks, one row for each function. The balancer counts the waiting tasks.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from scaler.wire.messages.worker import AgentState
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
-"""The most functions with totals of their own. Beyond this limit, the function whose tasks ended longest ago is added
-to the totals of the empty id.
-"""
+"""The most functions with own totals. The function whose tasks ended longest ago joins the totals of the empty id."""
 
 _REST = b""
 _UINT32_MOST = 2**32 - 1
@@ -36,9 +33,7 @@ class _Total:
     def __init__(self, name: str) -> None:
         self.name = name
         self.counts = [0] * 37
-        """the numbers of tasks by outcome (success, failed, canceled, other), the total microseconds, and 32 buckets of
-        durations
-        """
+        """tasks by outcome (success, failed, canceled, other), the total microseconds, and 32 buckets of durations"""
 
 
 class FunctionTotals:
@@ -48,7 +43,6 @@ class FunctionTotals:
         self._table = table
         self._totals: OrderedDict[bytes, _Total] = OrderedDict()
         self._short: dict[ObjectId, bytes] = {}
-        """short ids of the stored functions"""
         self._names: dict[bytes, str] = {}
         self._running: Counter[bytes] = Counter()
         """the number of tasks at workers by function, from the latest reports of agents"""
@@ -71,7 +65,6 @@ class FunctionTotals:
         return total
 
     def _fold_oldest(self) -> None:
-        """Add the totals of the function whose tasks ended longest ago to the totals of the empty id."""
         oldest = next(short_id for short_id in self._totals if short_id != _REST)
         folded = self._totals.pop(oldest)
         rest = self._totals.setdefault(_REST, _Total(""))
@@ -116,9 +109,8 @@ class FunctionTotals:
         return items, len(known)
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
-        """Estimate the remaining work of a group of tasks.
-
-        Returns: the microseconds of the tasks whose functions have a known duration, and the number of all other tasks.
+        """Return the expected microseconds of a group's tasks with a known duration, and the number of its other
+        tasks.
         """
         waiting = [
             (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
@@ -148,7 +140,6 @@ class FunctionTotals:
         return self._running[short_id] + sum(count for count, _ in waiting.get(short_id, ())), ended
 
     def _item(self, short_ids: Iterable[bytes], waiting: dict[bytes, list[tuple[int, ResourceGroup]]]) -> StateFunction:
-        """Return one item with the sum of the totals of these functions."""
         counts, waits, runs, first = [0] * 37, list[tuple[int, ResourceGroup]](), 0, None
         for short_id in short_ids:
             first = short_id if first is None else _REST
@@ -176,10 +167,7 @@ def _short_id(packed: bytes) -> bytes:
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Extrapolate a sample of (count, mean duration) to `tasks` tasks.
-
-    Returns: the microseconds of the tasks with a known duration, and the number of all other tasks.
-    """
+    """Extrapolate a sample of (count, mean duration): the microseconds, and the number of tasks without a duration."""
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

@@ -1,7 +1,6 @@
 """Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers watch.
 
-Used by the monitor. Graphs report their state on request, and when they end. The topic `graphs` has an ended graph only
-once.
+Graphs report their state on request, and when they end. The topic `graphs` has an ended graph only once.
 """
 
 from __future__ import annotations

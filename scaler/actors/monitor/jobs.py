@@ -1,7 +1,4 @@
-"""Jobs: the topic `jobs`: the jobs that the scheduler keeps.
-
-Used by the monitor. The module reads the catalog of jobs and sends no message to a job.
-"""
+"""Jobs: the topic `jobs`: the jobs that the scheduler keeps, read from the catalog of jobs."""
 
 from __future__ import annotations
 

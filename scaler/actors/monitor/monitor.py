@@ -1,9 +1,8 @@
 """Monitor: publishes what the scheduler does: counters, agents and their workers, functions, clients, events.
 
-The edge of the monitor sends subscriptions, the source of events sends events, and agent sessions send reports. The
-monitor requests counts from the balancer and the client sessions, and reports from agents. At each tick it publishes
-the topics that have subscribers; between ticks it only collects. The monitor has a supervisor of its own, and no other
-actor depends on it.
+The edge of the monitor sends subscriptions, and the source of events sends events. The monitor requests counts from the
+balancer and the client sessions, and reports from agents. At each tick it publishes the topics that have subscribers;
+between ticks it only collects. No other actor depends on the monitor.
 """
 
 from __future__ import annotations
@@ -60,19 +59,13 @@ from scaler.wire.messages.worker import WatchedPart
 TICK_SECONDS = 1.0
 
 SOON_SECONDS = 0.05
-"""Delay between a new subscription and the first publication of the subscribed topics, which does not wait for the
-tick.
-"""
+"""Delay between a new subscription and the first publication of its topics, which does not wait for the tick."""
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
-"""An agent reports every `WATCH_SECONDS`, or less often if all agents together would send more than `AGENTS_PER_SECOND`
-reports per second.
-"""
+"""Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""The most runs that are read of one agent's report: `RUNS_SEEN` divided by the number of agents, but at least
-`RUNS_LEAST`.
-"""
+"""The most runs that are read of all agents' reports together; but at least `RUNS_LEAST` of each report."""
 
 SEEN_MILLISECONDS = 200
 """The age from which runs are shown. A younger run often ends before a viewer could look at it."""
@@ -100,7 +93,6 @@ class Monitor(Actor):
         self._interval_ms = 0
         self._parts = WatchedPart(0)
         self._counts_functions = False
-        """whether the balancer counts waiting tasks by function"""
         self._ticks = 0
         self._ticking = 0
         """the number of the current series of ticks; 0 while the monitor does not tick"""
@@ -148,7 +140,6 @@ class Monitor(Actor):
             self.schedule(TICK_SECONDS, Tick(self._ticking))
 
     def _watch_agents(self) -> None:
-        """Request from agents the reports that the subscriptions need, also from agents that have reconnected."""
         parts = self._subscriptions.parts
         peers = self._sources.directory.peers.items()
         sessions = {peer.session: peer.connection_number for key, peer in peers if key[0] == "cluster"}
@@ -226,7 +217,6 @@ class Monitor(Actor):
         self._show_asked(due)
 
     def _show_asked(self, due: PublishDue) -> None:
-        """Publish the single tasks and graphs that viewers watch."""
         for short_id in self._subscriptions.tasks:
             moves = self._tasks.of_task(short_id, due.is_first)
             lines = self._outputs.items(short_id, due.is_first)
@@ -301,8 +291,6 @@ def _some(items: Sequence[Any], total: int) -> Shown:
 
 
 def _interval_ms(agents: int, present_ms: int) -> int:
-    """Return the interval of agents' reports. The interval changes only when the number of agents has about doubled or
-    halved.
-    """
+    """Return the interval of agents' reports, which changes if the number of agents has about doubled or halved."""
     wanted_ms = int(1000 * max(WATCH_SECONDS, agents / AGENTS_PER_SECOND))
     return present_ms if present_ms and wanted_ms / 2 < present_ms < wanted_ms * 2 else wanted_ms

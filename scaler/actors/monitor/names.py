@@ -1,7 +1,4 @@
-"""Names: the names of workers and functions, and short ids, for the monitor.
-
-Used by the modules that publish single tasks, graphs and failures.
-"""
+"""Names: the names of workers and functions, and short ids, for the monitor."""
 
 from __future__ import annotations
 
@@ -29,9 +26,7 @@ class Names:
             self._workers.update(zip(joined.workers, joined.identity.worker_names, strict=False))
 
     def changed(self, changed: PeerChanged) -> None:
-        """Add the names of the new workers of an agent. Names of closed workers stay, because closed workers may still
-        run tasks.
-        """
+        """Add the names of an agent's new workers. Closed workers keep their names, as they may still run tasks."""
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
         self._workers.update(zip(changed.workers, changed.names, strict=True))
 

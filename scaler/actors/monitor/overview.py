@@ -1,7 +1,4 @@
-"""Overview: the topics `scheduler`, `clients` and `objects`: the scheduler as a whole, its clients, its objects.
-
-Used by the monitor. The module reads figures that other parts count, and never iterates over tasks.
-"""
+"""Overview: the topics `scheduler`, `clients` and `objects`, from figures that other parts count, not from tasks."""
 
 from __future__ import annotations
 
@@ -86,7 +83,6 @@ def _waiting(
 
 
 def _clients(sources: Sources) -> Iterator[tuple[ClientId, Any]]:
-    """Iterate over the clients outside of tasks, each with its peer."""
     accounts = sources.directory.accounts
     for (kind, peer_id), peer in sources.directory.peers.items():
         if kind == "client" and not accounts.is_inside(peer_id):

@@ -1,7 +1,4 @@
-"""Sampler: chooses the tasks whose moves the monitor receives: all of them at a low rate, else only the watched ones.
-
-Used by the monitor. The sampler changes nothing but `Events.followed`.
-"""
+"""Sampler: chooses the tasks whose moves the monitor receives: all tasks at a low rate, else only the watched tasks."""
 
 from __future__ import annotations
 
@@ -31,12 +28,7 @@ class Sampler:
         self._steps = 0
 
     def look(self, now: float, *, wants_sample: bool, wants_some: bool) -> None:
-        """Decide which tasks to follow. The monitor calls this at each tick, and when subscriptions have changed.
-
-        Args:
-            wants_sample: whether a viewer has subscribed to the topic `tasks`.
-            wants_some: whether a viewer watches single tasks.
-        """
+        """Decide which tasks to follow, given whether a viewer wants the topic `tasks`, or watches single tasks."""
         ended = sum(self._events.ended)
         if self._last is None:
             self._last = (now, ended)

@@ -1,9 +1,7 @@
 """SampledTasks: the topics `tasks` and `task/ID`: a sample of tasks, and the tasks that viewers watch.
 
-Used by the monitor, which reports moves of tasks and the runs in agents' reports. While few tasks end, the monitor
-follows all tasks. Otherwise it follows the tasks that viewers watch, and tasks that have run for a while according to
-an agent's report. Failed and retried tasks are always reported. `followed` has the tasks whose usual moves are reported
-(`Events.followed`).
+While few tasks end, the monitor follows all tasks. Otherwise it follows the tasks that viewers watch, and tasks that
+have run for a while according to an agent's report. Failed and retried tasks are always reported.
 """
 
 from __future__ import annotations
@@ -92,11 +90,8 @@ class SampledTasks:
         self._asked: dict[bytes, TaskId | None] = {}
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
-        """moves of watched tasks that have not been published"""
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """by short id of an open watched task: the id, the actor that explains the task, and the node's position (-1
-        for a task)
-        """
+        """by short id of an open watched task: id, actor that explains the task, and node's position (task: -1)"""
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
@@ -214,7 +209,6 @@ class SampledTasks:
         return record
 
     def _touch(self, record: _Record) -> None:
-        """Mark a task as changed."""
         self._records.move_to_end(record.task_id)
         self._changed[record.task_id] = None
 
@@ -226,9 +220,7 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return the tasks that have changed since the last call (all tasks if `is_first`), and their number. At most
-        `SHOWN_MOST` tasks are returned.
-        """
+        """Return at most `SHOWN_MOST` tasks changed since the last call (if `is_first`: of all), and their number."""
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]
@@ -302,9 +294,7 @@ class WatchedOutputs:
         self._last_shown = {short_id: number for short_id, number in self._last_shown.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
-        """Return the lines of a task since the last call (all kept lines if `is_first`), at most the last `LINES_MOST`
-        lines.
-        """
+        """Return the last `LINES_MOST` lines of a task since the last call, or of all kept lines if `is_first`."""
         task_id = self._table.id_of(short_id)
         if task_id is None:
             return []

@@ -12,9 +12,7 @@ SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "pr
 FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
 GRAPHS, OBJECTS, EVENTS, JOBS = "graphs", "objects", "events", "jobs"
 TASK, GRAPH = "task/", "graph/"
-"""Prefixes of the topics of one task and of one graph. The short id of the task or graph follows in hexadecimal
-digits.
-"""
+"""Prefixes of the topics of one task and of one graph, each followed by a short id in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +22,7 @@ class Topic:
     ticks: int = 1
     """the number of ticks from one publication to the next"""
     part: WatchedPart = WatchedPart(0)  # noqa: RUF009 - a flag, which does not change
-    """the part of agents' reports that the topic needs"""
     needs_balancer: bool = False
-    """whether the topic needs the balancer's counts of waiting tasks"""
     needs_functions: bool = False
     """whether the topic needs the balancer's counts of waiting tasks by function"""
     needs_clients: bool = False

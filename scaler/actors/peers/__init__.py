@@ -1,5 +1,1 @@
-"""Peers: hellos, the directory of peers, the names of workers, the accounts of clients, and the outbox.
-
-The edge passes hellos to the acceptor, and actors send to peers through the outbox. Sessions handle the requests of
-peers.
-"""
+"""Peers: hellos, the directory of peers, the names of workers, the accounts of clients, and the outbox."""

@@ -1,9 +1,8 @@
 """Acceptor: accepts or refuses each hello, and starts or finds its session.
 
 Receives hellos from the edge, a restart from the balancer, and ended sessions and shutdown requests from sessions.
-Sends to sessions and, through the outbox, to peers. The acceptor supervises the sessions: a session that fails is
-dropped, and its peer is requested to send a new hello. An id in a hello proves nothing: an id is random bytes, and
-belongs to the peer that showed it first.
+Sends to sessions and, through the outbox, to peers. A session that fails is dropped, and its peer is requested to send
+a new hello. An id in a hello proves nothing: it is random bytes, and belongs to the peer that showed it first.
 """
 
 from __future__ import annotations
@@ -140,9 +139,7 @@ class Acceptor(Actor):
     def _is_answered(
         self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey, held: bytes
     ) -> bool:
-        """Return whether a hello needs no new session: it repeats a hello of its connection, is refused, or resumes a
-        session.
-        """
+        """Return whether a hello needs no new session: it is repeated, is refused, or resumes a session."""
         if self._directory.is_spent(arrived.connection) or self._refused(arrived, outgoing, key):
             return True
         known = self._present(key)
@@ -161,15 +158,11 @@ class Acceptor(Actor):
         return peer
 
     def _present(self, key: PeerKey) -> Peer | None:
-        """Return the peer with this key; None if the peer has no session."""
         peer = self._directory.peers.get(key)
         return peer if peer is not None and not peer.session.is_stopped() else None
 
     def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
-        """Reconnect the peer of a known session. The session resumes or, if that is impossible, starts again.
-
-        A hello that arrives after a later hello of the same peer is ignored, because the peer has left that connection.
-        """
+        """Resume a known session or, if that is impossible, start it again; ignore a hello older than the last one."""
         hello = arrived.hello
         if 0 < hello.dial < peer.dial:
             self._directory.spend(arrived.connection, peer)
@@ -267,9 +260,7 @@ class Acceptor(Actor):
             self._send_agent_count(peer)
 
     def _notify_former(self, session: ActorRef) -> None:
-        """Send the new number of agents to the agent that joined before this agent, so that two agents know the
-        number.
-        """
+        """Send the new number of agents to the agent that joined before this one, so that two agents know it."""
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
             self._send_agent_count(self._directory.of_session(former))
@@ -280,11 +271,10 @@ class Acceptor(Actor):
             self._outbox.put_unnumbered(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return the number of open tasks and of bytes that a client may have: the least of three bounds.
+        """Return how many open tasks and bytes a client may have: by its limit, the limit of all, and its owner's
+        quota.
 
-        The bounds are the limit of one client, this client's part of the limit of all clients, and the quota of its
-        owner. A quota of bytes is divided among the owner's clients, because values, unlike tasks, cannot be held in
-        the session.
+        A quota of bytes is divided among the owner's clients, as values, unlike tasks, cannot be held in the session.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)
@@ -295,10 +285,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer whose key does not permit its hello, or that is incompatible with the scheduler or other peers.
-
-        Returns: whether the peer was refused.
-        """
+        """Refuse a peer without permission, or incompatible with the scheduler or other peers; return whether so."""
         hello = arrived.hello
         known = self._present(key)
         reason = (
@@ -322,8 +309,7 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Return why the Python of a peer does not fit the connected workers; empty if it fits, or if no worker is
-        connected.
+        """Return why the Python of a peer does not fit the connected workers; empty if it fits.
 
         Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
         """

@@ -1,10 +1,8 @@
 """Accounts: of each root client, its number among the clients of its owner, and its label.
 
-The acceptor opens accounts, and the directory closes them. Accounts outlive the acceptor. An account is a pair: the
-owner, and a number (`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth,
-also after that client has left, and at the next scheduler.
-
-A client never gets an account of another owner, whatever its hello claims.
+The acceptor opens accounts, and the directory closes them. An account is a pair: the owner, and a number
+(`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth, also after that
+client has left, and at the next scheduler. A client never gets an account of another owner, whatever its hello claims.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from scaler.wire.messages.accounts import account_of, number_of, owner_of
 class _Numbers:
     def __init__(self) -> None:
         self._taken: set[int] = set()
-        """the numbers that no new account may have"""
         self._next = 0
         """the number below which each number is taken, or in `_closed`"""
         self._closed: list[int] = []
@@ -40,18 +37,16 @@ class _Numbers:
         return self._next
 
     def free(self, number: int) -> None:
-        """Free a number, so that a new account may have it."""
         self._taken.discard(number)
         if number < self._next:
             heappush(self._closed, number)
 
 
 class Accounts:
-    """The open accounts. A new account has the lowest free number of its owner; a single client has number 0.
+    """The open accounts. A new account has the lowest free number of its owner; without turns (`fifo`) all have 0.
 
-    Without turns (policy `fifo`) all clients of an owner have number 0. A closed number is not reused while clients
-    inside tasks are connected. The tasks of such clients may still have the number and, being deeper, would precede the
-    tasks of the new client.
+    A closed number is not reused while clients inside tasks are connected. Their tasks may still have the number and,
+    being deeper, would precede the tasks of the new client.
     """
 
     def __init__(self, owners: Owners, has_turns: bool = True) -> None:
@@ -60,7 +55,6 @@ class Accounts:
         self._accounts: dict[bytes, int] = {}
         self._labels: dict[int, str] = {}
         self._numbers: dict[int, _Numbers] = {}
-        """the numbers of the accounts of each owner, by owner tag"""
         self._inside: set[bytes] = set()
         """the ids of the clients inside tasks"""
 
@@ -76,19 +70,14 @@ class Accounts:
         return self._owners.tagged(owner_of(account))
 
     def label_of(self, account: int) -> str:
-        """Return the label of the client with an account; empty if no client has the account, or several clients share
-        it.
-        """
+        """Return the label of an account's client; empty if no client, or more than one, has the account."""
         return self._labels.get(account, "")
 
     def open(self, client_id: bytes, owner: Owner, last: int | None = None, label: str = "") -> int:
         """Return the account of a client. A new account is opened if the client has none.
 
         Args:
-            owner: the owner of the client.
-            last: the number of the client's account at the last scheduler. A new account gets this number if it is
-                free, because nested tasks that still run name it.
-            label: the label of the client, for display.
+            last: the number at the last scheduler, which a new account gets if it is free: nested tasks still name it.
         """
         account = self._accounts.get(client_id)
         if account is None:

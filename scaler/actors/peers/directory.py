@@ -1,8 +1,7 @@
-"""The directory: the connected peers and their connections; each peer is found in constant time.
+"""The directory: the connected peers and their connections, and data that outlives sessions.
 
-The acceptor and the edge read and write the directory, which outlives the acceptor. The directory also has the data
-that outlives sessions: when attempts got their numbers, and which tasks were never started. Thousands of peers may come
-and leave at once, so no operation on one peer iterates over all peers.
+The acceptor and the edge read and write the directory, which outlives the acceptor. Thousands of peers may come and
+leave at once, so no operation on one peer iterates over all peers.
 """
 
 from __future__ import annotations
@@ -26,9 +25,7 @@ SPENT_REMEMBERED = 16_384
 """The number of former connections of peers that are kept."""
 
 BACK_SECONDS = 2.5
-"""How long agents that have not returned to a new scheduler are counted. Tasks wait equally long for runs at such
-agents.
-"""
+"""How long agents of a former scheduler that have not returned are counted, and tasks wait for their runs."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
@@ -104,7 +101,6 @@ class Directory:
         self.connected: dict[Connection, Peer] = {}
         """the peers with a connection, by connection"""
         self.agents_by_token: dict[bytes, ActorRef] = {}
-        """the sessions of agents, by agent token"""
         self._expected = 0, -math.inf
         """the number of agents of the last scheduler, and the time until which these agents are expected to return"""
         self.pythons: Counter[tuple[str, str]] = Counter()
@@ -138,9 +134,7 @@ class Directory:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
     def agents_to_announce(self, now: float) -> int:
-        """Return the number of agents that have a session or are expected. The next scheduler waits for this number of
-        agents.
-        """
+        """Return the number of present and expected agents, for which the next scheduler waits."""
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
 
@@ -155,9 +149,7 @@ class Directory:
         self._count(peer, 1)
 
     def disconnect(self, peer: Peer) -> None:
-        """Remove the connection of a peer. Unsent items wait for the next connection. Without a connection, do
-        nothing.
-        """
+        """Remove the connection of a peer, if there is one. Unsent items wait for the next connection."""
         connection = peer.connection
         if connection == NO_CONNECTION:
             return
@@ -185,9 +177,7 @@ class Directory:
         self._count(peer, change)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer whose session has ended. Unsent items for the peer are still sent. A second call has no
-        effect.
-        """
+        """Forget a peer whose session has ended, at the first call. Unsent items for the peer are still sent."""
         if self._by_session.pop(peer.session, None) is None:
             return
         self._outbox.close(peer)

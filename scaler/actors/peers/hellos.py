@@ -49,7 +49,6 @@ class HeldRun(NamedTuple):
     attempt: int
     worker: int
     owner: int
-    """the tag of the owner of the task"""
 
 
 def held_by(hello: WorkerHello) -> list[HeldRun]:
@@ -86,11 +85,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def offer_of(identity: PeerIdentity, workers: int) -> Offer:
-    """Return the resources of an agent's node: the capabilities of the agent, and its Python in unlimited amount.
-
-    Args:
-        workers: the number of workers that have to join before the free amounts are known.
-    """
+    """Return the resources of an agent's node: its capabilities, and its Python in unlimited amount."""
     amounts = dict(identity.capabilities)
     minor = ".".join(identity.python_version.split(".")[:2])
     if "." in minor and not identity.named_only:
@@ -107,22 +102,12 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
 
 
 def wrong_owner(owner: Owner, known: Owner | None) -> str:
-    """Return why a hello may not resume the session whose id it shows; empty if the hello may, or if no such session
-    exists.
-
-    Args:
-        owner: the owner of the peer that sent the hello.
-        known: the owner of the session; None if no such session exists.
-    """
+    """Return why a hello may not resume the session of the owner `known`; empty if it may, or for no session (None)."""
     return "" if known in (None, owner) else f"its id is in use by a peer that does not belong to {owner}"
 
 
 def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> str:
-    """Return why a key does not permit a hello; empty if the key permits the hello.
-
-    Args:
-        permit: the key; None where no key is needed.
-    """
+    """Return why a key does not permit a hello; empty if the key does, or is None because no key is needed."""
     if permit is None:
         return ""
     if isinstance(hello, WorkerHello):
@@ -137,8 +122,8 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
     """Return whether the sender of a hello may do what affects other owners.
 
-    A client with the role admin may, and any client where no key is needed: its user can read the scheduler's keys, or
-    enter its ipc folder. Code in a task may not, since any client may have submitted that code.
+    A client with the role admin may, and any client where no key is needed: its user can read the scheduler's keys.
+    Code in a task may not, since any client may have submitted that code.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)

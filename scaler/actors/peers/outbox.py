@@ -1,8 +1,7 @@
 """The outbox: all actors send to peers through the outbox.
 
-Actors put in single items, and each item waits in the pipe of its peer. The edge serves the peers that have something
-to send when all actors are idle, except those that run last. It also serves them when the budget of the dispatcher is
-spent. So batches grow with the load, and a single item leaves at once. A peer without items costs nothing.
+Each item waits in the pipe of its peer until the edge serves the peers that have items: when all actors are idle, or
+the budget of the dispatcher is spent. So batches grow with the load, and a single item leaves at once.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ class Outbox:
             peer.pipe.put_all(items)
 
     def put_unnumbered(self, peer: Peer, item: Any) -> None:
-        """Send `item` to a peer as an unnumbered message, on its current connection only. Without a connection, do
-        nothing.
-        """
+        """Send `item` to a peer as an unnumbered message, on its current connection only (if there is one)."""
         if peer.connection != NO_CONNECTION:
             peer.unnumbered.append(item)
             self.serve(peer)
@@ -84,12 +81,10 @@ class Outbox:
             self.closing.append((peer, peer.connection))
 
     def notify_of_next(self, peer: Peer, heard: int) -> bool:
-        """Notify the session of a peer when the next item for that peer is sent (`ItemsWaiting`).
+        """Notify the session when the next item for a peer is sent, if the peer has received all; return whether so.
 
         Args:
             heard: the number of the last message that the peer has received.
-
-        Returns: whether the peer has received all items. If not, the session is not notified.
         """
         if peer.connection == NO_CONNECTION or peer.pipe.last_sent != heard or peer.pipe.has_pending:
             return False

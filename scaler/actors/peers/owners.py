@@ -1,10 +1,8 @@
-"""Owners: to whom connections, and all that depends on them, belong.
+"""Owners: to whom connections, and all that depends on them, belong, with counts and bounds of their work.
 
-An owner is a name on the list of keys, with one or more keys. Where the permissions of a folder replace keys, an owner
-is a user of this machine. Where no key is needed, all connections belong to one unnamed owner. Each owner has counts of
-its work, and bounds. Clients inside tasks have the owner of the task that they work for.
-
-The edge and the acceptor change the owners. The owners are a part of the directory, which outlives both.
+An owner is a name on the list of keys or, where the permissions of a folder replace keys, a user of this machine. Where
+no key is needed, all connections belong to one unnamed owner. Clients inside tasks have the owner of their task. The
+edge and the acceptor change the owners, which outlive both.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ class Owner:
     """An owner of connections, with counts of its open work. Owners are compared by identity.
 
     Args:
-        name: the name that lists and screens show.
         tag: the number that stands for the owner in messages; None: derived from the name.
 
     Attributes:
@@ -93,9 +90,7 @@ class Owner:
         return max(0, terms.tasks - self.tasks) if terms.tasks else UNBOUNDED
 
     def room_for_one(self) -> int:
-        """Return the number of further tasks that the next session may start. If more sessions wait, this is a part of
-        `room`.
-        """
+        """Return how many further tasks the next session may start: `room`, or a part of it if more sessions wait."""
         room = self.room()
         return room if room < 2 else max(1, room // (1 + len(self._waiting)))
 
@@ -137,9 +132,7 @@ class Owner:
 
 
 class Owners:
-    """All known owners: the names on the list or the users of the machine, and at most `UNNAMED_MOST` owners known by
-    tag only.
-    """
+    """All owners with a name, and at most `UNNAMED_MOST` owners known by tag only."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Owner] = {}
@@ -151,17 +144,11 @@ class Owners:
         return iter(dict.fromkeys(self._by_name.values()))
 
     def alias_nobody(self, name: str) -> None:
-        """Make a name stand for the unnamed owner, where no key is needed. Jobs of the user with this name belong to
-        that owner.
-        """
+        """Make a name stand for the unnamed owner, so that jobs of this user belong to that owner without keys."""
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
     def of(self, name: str, terms: OwnerTerms | None = None) -> Owner:
-        """Return the owner with a name.
-
-        Args:
-            terms: the new quota and share of the owner; None: no change.
-        """
+        """Return the owner with a name, after a change of its quota and share to `terms`, if these are given."""
         owner = self._by_name.get(name)
         if owner is None:
             tag = tag_of(name)

@@ -1,7 +1,7 @@
 """Peer: the scheduler's end of a session, to which actors send, whichever connection it has.
 
-A peer has the pipe of its session, where items wait while the peer is disconnected. The acceptor makes the peer, and
-the directory assigns its connections. Actors put items in through the outbox, and the edge drives the pipe.
+The acceptor makes the peer, and the directory assigns its connections. Items wait in the pipe of the session while the
+peer is disconnected. Actors put items in through the outbox, and the edge drives the pipe.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ class Peer:
     Args:
         python: the Python of a peer that pickles functions or results, such as 3.11; else empty.
         agent_token: the token that the clients inside an agent's tasks show; empty for other peers.
-        identity: the description of the peer from its hello.
         permit: the key with which the peer was accepted; None where no key is needed.
         owner: the owner of the peer; None for the unnamed owner.
     """
@@ -159,9 +158,7 @@ class Peer:
         """when the last hello of the peer was received"""
         self._new_pipe = new_pipe
         self.unnumbered: list[Any] = []
-        """unnumbered items, such as replies and echoes, which are sent before all other items, on the current
-        connection only
-        """
+        """unnumbered items, such as replies, sent before all other items and on the current connection only"""
         self.resends: list[Message] = []
         """unacknowledged messages of former connections, to be sent again"""
         self._open_pipe()
@@ -190,12 +187,10 @@ class Peer:
         self.unnumbered, self.resends = [], []
 
     def resume(self, heard: int) -> bool:
-        """Resume the session on a new connection.
+        """Resume the session on a new connection; return False if the session cannot resume.
 
         Args:
             heard: the number of the last message that the peer has received.
-
-        Returns: False if the session cannot resume.
         """
         if self.is_invalid:
             return False

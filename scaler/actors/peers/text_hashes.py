@@ -1,7 +1,6 @@
 """TextHashes: which clusters hash texts alike, to warn if tasks cannot partition by `hash(key)`.
 
-Used by the acceptor, for new agents, and by the directory, when the session of an agent has ended. Agents that hash
-differently are accepted, because most tasks do not use hashes of texts.
+Agents that hash differently are accepted, because most tasks do not use hashes of texts.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ class TextHashes:
         self._by_agent: dict[bytes, int] = {}
 
     def add(self, hello: WorkerHello) -> None:
-        """Store the hash in the hello of an agent. Log a warning if the hash differs from the hashes of all other
-        agents.
-        """
+        """Store the hash in an agent's hello. Log a warning if it differs from the hashes of all other agents."""
         number = hello.text_hash
         if not number:
             return

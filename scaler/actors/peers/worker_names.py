@@ -1,8 +1,7 @@
 """WorkerNames: which names of workers are in use, so that each worker of a scheduler has a name of its own.
 
-Used by the acceptor, for new agents, and by the directory, when the session of an agent has ended. Tasks for one
-worker, results by worker and screens use these names; agents number their workers. An agent whose names are in use is
-not refused but gets other names, because a restarted agent may connect before its former session has ended.
+An agent whose names are in use is not refused but gets other names, because a restarted agent may connect before its
+former session has ended.
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ class WorkerNames:
         """the next suffix of each name that was requested more than once"""
 
     def take(self, hello: WorkerHello) -> WorkerHello:
-        """Assign names to the workers of an agent: the names in its hello or, where a name is taken, `NAME#2` and so
-        on.
-
-        Returns: the hello with the assigned names.
-        """
+        """Return an agent's hello with assigned names: its own names or, where a name is taken, `NAME#2` and so on."""
         wanted = names_of(hello)
         names = tuple(name and self._own(name) for name in wanted)
         self._by_agent[hello.agent_id] = names

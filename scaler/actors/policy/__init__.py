@@ -1,8 +1,7 @@
-"""Policy: decides which worker runs which task. A plain value; only the balancer calls it.
+"""Policy: decides which worker runs which task. A plain value without actors or clocks; only the balancer calls it.
 
-`placement` is the policy. `fair_share` orders the tasks of several clients, and `in_order` orders the tasks of one
-client. `constrained` has the tasks that request resources, and `worker_loads` has the load of each worker. No module
-here has actors or clocks.
+`placement` is the policy. `fair_share` orders the tasks of several clients, and `in_order` those of one client.
+`constrained` has the tasks that request resources, and `worker_loads` has the load of each worker.
 """
 
 from scaler.actors.policy.interface import Decisions

@@ -1,8 +1,8 @@
-"""Admission: counts the waiting tasks of each client and decides which one is refused when there are too many.
+"""Admission: counts the waiting tasks of each client, if their number is limited, and decides which ones are refused.
 
-Used only if the number of waiting tasks has a limit. The newest task of the client with the most waiting tasks is
-refused. So a client that fills the scheduler leaves capacity for other clients. Retries and nested tasks are never
-refused: the parent of a nested task may hold the slot that the nested task needs.
+The newest task of the client with the most waiting tasks is refused. So a client that fills the scheduler leaves
+capacity for other clients. Retries and nested tasks are never refused: the parent of a nested task may hold the slot
+that the nested task needs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class Admission:
         return len(self._waiting)
 
     def add(self, ready: TaskReady, may_be_refused: bool) -> None:
-        """Add a waiting task. A task that reports again is counted once. `may_be_refused`: whether the task may be
-        refused.
-        """
+        """Add a waiting task, which may be refused if `may_be_refused`. A task that reports again counts once."""
         self._waiting.add(ready.task)
         if not may_be_refused:
             self._protect(ready.task, ready.account)
@@ -53,11 +51,9 @@ class Admission:
         self._protect(task, account)
 
     def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
-        """Remove and return the tasks to refuse, if at most `most` tasks may wait. Each task is returned with whether
-        it arrived in this turn.
+        """Remove and return the tasks to refuse, each with whether it arrived in this turn.
 
-        The number of refused tasks never exceeds the number of tasks that arrived. So a worker that leaves lowers the
-        limit, but causes no refusal.
+        At most `most` tasks may wait. No more tasks are refused than arrived: a worker that leaves causes no refusal.
         """
         surplus = []
         arrived, self._arrived = self._arrived, set()
@@ -90,12 +86,7 @@ class Admission:
 
 
 def refusal(most: int, waiting: int, workers: int, was_admitted: bool = False) -> str:
-    """Return why a task is refused, and what the user can do.
-
-    Args:
-        most: the number of tasks that may wait.
-        was_admitted: whether the task waited before, and is replaced by a task of another client.
-    """
+    """Return why a task is refused (`was_admitted`: for the task of another client), and what the user can do."""
     if not workers:
         found = "no worker is connected"
     else:

@@ -1,12 +1,10 @@
 """ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now.
 
-Tasks with equal requests form one resource class with a queue of its own. A class is considered only while some node
-may fit it. So a task that no node can take blocks no other task. Each step takes constant time for any number of tasks,
-clients and nodes. The time grows with the number of classes, which is bounded. A node that did not fit a class is
-rechecked only after a worker or an amount of the node was freed.
+Tasks with equal requests form a resource class with a queue of its own. A class is considered only while some node may
+fit it, so a task that no node can take blocks no other task. The time of a step grows only with the number of classes,
+which is bounded. A node that did not fit is rechecked after a worker or an amount of the node was freed.
 
-Tasks without requests, and all ranges, wait in another queue. `ClassTurns` alternates between the two queues, so
-neither delays the other.
+Tasks without requests, and all ranges, wait in another queue. `ClassTurns` alternates between the two queues.
 """
 
 from __future__ import annotations
@@ -49,15 +47,12 @@ class ResourceClass:
         self.function_id: ObjectId | None = None
         """the function of the task of this class that arrived last"""
         self.functions: Counter[ObjectId] = Counter()
-        """the number of waiting tasks of this class by function"""
         self.turn = 0
         """the number of the turn in which a task of this class was last assigned"""
         self.able = 0
         """the number of nodes that could take tasks of this class if all resources of the nodes were free"""
         self.unable_since = math.inf
-        """since when tasks of this class have waited without a node that could take them; infinite while some node
-        could
-        """
+        """since when no node could take the waiting tasks of this class; infinite while some node could"""
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
         """the hosts that may fit this class now, the most recently used host last; all other hosts do not fit"""
 
@@ -73,9 +68,7 @@ class ConstrainedQueue:
     """The waiting tasks that request resources, by resource class.
 
     Args:
-        loads: the loads of the workers that run any task.
         call_loads: the loads of the workers that run only calls by name.
-        new_order: returns an empty queue.
     """
 
     def __init__(self, loads: WorkerLoads, call_loads: WorkerLoads, new_order: Callable[[], FairShare]) -> None:
@@ -86,7 +79,6 @@ class ConstrainedQueue:
         self.classes: dict[Needs, ResourceClass] = {}
         """all resource classes with waiting tasks, and some without waiting tasks"""
         self.waiting: dict[Hashable, ResourceClass] = {}
-        """the resource class of each waiting task"""
         self._impatient: dict[Needs, ResourceClass] = {}
         """resource classes whose tasks wait only for a limited time"""
         self._changed: dict[Hashable, None] = {}
@@ -225,10 +217,7 @@ class ConstrainedQueue:
     # Patience
 
     def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove the tasks that have waited too long without a node that could take them.
-
-        Returns: each removed task with the reason, and the time at which to call this method again.
-        """
+        """Remove tasks that waited too long for an able node. Return each with the reason, and when to call again."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
@@ -255,11 +244,9 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the open tasks, grouped by requested resources. The first group has the tasks without requests, the
-        following groups are the largest. `plain`: the group of the tasks without requests.
+        """Return the open tasks by requested resources: first the group `plain` without requests, then the largest.
 
-        Groups beyond `GROUPS_MOST` are summed up in the last two groups: one with tasks that some worker could take,
-        one with all other tasks.
+        Groups beyond `GROUPS_MOST` are summed up in two: tasks that some worker could take, and all other tasks.
         """
         classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()
@@ -357,23 +344,14 @@ _by_turn = attrgetter("turn")
 
 
 class ClassTurns:
-    """Chooses the resource class whose task is assigned next, so that all classes take turns.
-
-    Args:
-        plain: the queue of the tasks without requests.
-    """
+    """Lets the resource classes, and `plain`, the queue of the tasks without requests, take turns."""
 
     def __init__(self, plain: FairShare) -> None:
         self.plain = ResourceClass(Needs(), plain)
         self._number = 2
 
     def next(self, classes: Iterable[ResourceClass], with_plain: bool = True) -> ResourceClass:
-        """Return the resource class whose first task is assigned next. The tasks without requests form one of the
-        classes.
-
-        Args:
-            with_plain: whether a worker has capacity for tasks without requests.
-        """
+        """Return the class whose first task is assigned next, also the tasks without requests if `with_plain`."""
         plain = self.plain
         for resource_class in classes:
             # a new class precedes only the one that has just had its turn

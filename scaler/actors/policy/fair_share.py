@@ -4,11 +4,9 @@ All owners with waiting tasks form a ring (round robin). At its turn an owner ha
 share is, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own.
 Within an account the order is that of `in_order`. New and returning owners and accounts join at the end of their ring.
 
-A turn of an account is some milliseconds of expected work, and at least one task: many short tasks, or one task that is
-long or of unknown duration. So twenty clients of one owner have the share of one client, and an owner waits for at most
-one turn of each other owner. Each operation takes constant time for any number of owners and accounts.
-
-With the policy `fifo` all tasks have the same account.
+A turn of an account is some milliseconds of expected work, and at least one task. So twenty clients of one owner have
+the share of one client, and an owner waits for at most one turn of each other owner. Each operation takes constant time
+for any number of owners and accounts. With the policy `fifo` all tasks have the same account.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ MOST_SPARE = 1024
 """The most empty queues that are kept for reuse, so that single tasks of many clients do not each allocate a queue."""
 
 TURN_US = 5_000
-"""The expected work of one turn of an account, in microseconds. The task that exceeds this work still belongs to the
-turn.
-"""
+"""The expected work of a turn of an account in microseconds; the task that exceeds it still belongs to the turn."""
 
 
 def a_turn_each(_function_id: ObjectId) -> float:
@@ -70,7 +66,6 @@ class FairShare:
     """The waiting tasks in the order of assignment. Each row of a range counts as a task.
 
     Args:
-        owner_of: returns the owner of an account.
         has_turns: whether accounts take turns; if not, all tasks count for one account.
     """
 
@@ -89,9 +84,7 @@ class FairShare:
         self._left_us = 0.0
         """the expected work that is left in the present turn, in microseconds"""
         self._before: tuple[int, float, int] | None = None
-        """the state before the last yielded task, for `put_back`: `_turn_of`, `_left_us`, and the turns that the owner
-        had left; None if that task took no turn
-        """
+        """for `put_back`: the state before the last yielded task; None if that task took no turn"""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -119,9 +112,7 @@ class FairShare:
             queue.put(row)
 
     def _is_alone(self, account: int) -> bool:
-        """Return whether this is the only account, and still has the same owner. The number of an account may be
-        reused.
-        """
+        """Return whether this is the only account, with the same owner, since account numbers may be reused."""
         return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
 
     def _open(self, account: int) -> InOrder:
@@ -155,11 +146,7 @@ class FairShare:
         return found
 
     def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[TaskReady]:
-        """Remove and yield tasks in the order of assignment, until the caller stops.
-
-        Args:
-            expected_us: returns the expected duration of a task of a function, in microseconds.
-        """
+        """Remove and yield tasks in order, until the caller stops. `expected_us`: a task's microseconds by function."""
         if len(self._queues) == 1:  # most of the time there is one client
             self._before = None
             return next(iter(self._queues.values())).drain()

@@ -1,10 +1,7 @@
 """InOrder: waiting tasks, first come, first served: the order within one client, or of all clients (`fifo`).
 
-Tasks with a greater priority go first. A priority is the depth of a task, then the priority that its user set. Within a
-priority, retries go first. Nearly always all tasks have the same priority. Each operation takes constant time, except
-for a new priority.
-
-`fair_share` has one instance for each client, or one for all clients.
+Tasks with a greater priority go first: the depth of a task, then the priority that its user set. Within a priority,
+retries go first. Each operation takes constant time, except for a new priority, which is rare.
 """
 
 from __future__ import annotations

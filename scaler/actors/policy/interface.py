@@ -28,9 +28,7 @@ class ResourceGroup(NamedTuple):
     known_us: Callable[[ObjectId], float]
     """returns the duration of a function's tasks in microseconds; 0 if the duration is unknown"""
     last_function: ObjectId | None
-    """the function of the group's task that arrived last; the running tasks are assumed to have this function; None if
-    unknown
-    """
+    """the function of the group's latest task, assumed to be that of the running tasks; None if unknown"""
 
 
 @dataclass(slots=True)
@@ -42,7 +40,6 @@ class Decisions:
     refused: list[tuple[TaskReady, str]] = field(default_factory=list)
     """the tasks to refuse, each with the reason"""
     recalled: dict[ActorRef, int] = field(default_factory=dict)
-    """the number of tasks to recall, by worker"""
     look_at: float | None = None
     """the latest time at which to request decisions again; None: only after a change"""
     split: list[TaskReady] = field(default_factory=list)
@@ -57,7 +54,6 @@ class Capacity:
     with_room: int
     """the number of workers that accept tasks now, among the workers on hosts where the requested resources are free"""
     tasks: int
-    """the number of tasks at all workers"""
     asked: str = ""
     """the resources that the task requests; empty for a task without requests"""
     able: int = 0

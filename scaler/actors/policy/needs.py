@@ -1,7 +1,6 @@
 """Needs: the resources that a task asks of its node; and offers, the resources that a node has.
 
-Tasks make needs from their options, and agent sessions make offers from hellos. The policy reads both. If a peer names
-a capability twice, the last amount counts.
+If a peer names a capability twice, the last amount counts.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ class Needs(NamedTuple):
     amounts: Amounts = ()
     """the requested resources: a node fits if it has at least this amount of each resource; 0: any amount"""
     patience_ms: int = 0
-    """how many milliseconds the task waits while no connected worker could take it, before the task fails; 0: without
-    limit
-    """
+    """for how many milliseconds the task waits without an able worker before the task fails; 0: without limit"""
     worker: str = ""
     """the name of the only worker that may run the task; empty: any worker"""
 

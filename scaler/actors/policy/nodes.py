@@ -1,8 +1,7 @@
 """Nodes: the resources of each node, and how much of them is free.
 
-Used by the policy. A task takes resources from its assignment to its end. Taken resources are counted by worker: they
-are subtracted when the worker leaves, and reported when the worker returns. More than the total may be taken, because
-blocked tasks resume without a request.
+A task takes resources from its assignment to its end. Taken resources are counted by worker: subtracted when the worker
+leaves, and reported when it returns. More than the total may be taken, as blocked tasks resume without a request.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ class NodeResources:
         return len(self._taken)
 
     def join(self, worker: ActorRef, taken: Iterable[tuple[Needs, int]], is_unsure: bool) -> None:
-        """Add a worker, and take the resources of its runs. `is_unsure`: whether the worker has further runs with
-        unknown needs.
-        """
+        """Add a worker, and take the resources of its runs. `is_unsure`: whether it has runs with unknown needs."""
         self._taken[worker] = Counter()
         for needs, runs in taken:
             self.change(worker, needs, runs)

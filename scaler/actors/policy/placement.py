@@ -1,8 +1,7 @@
 """Placement: the scheduler's policy: each task goes to the worker with the fewest tasks.
 
-`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer calls the
-policy for messages of tasks and workers, and requests decisions after all mail of a turn. No actors, no clock: the time
-is a parameter.
+`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer requests
+decisions after all mail of a turn. The policy has no clock: the time is a parameter.
 """
 
 from __future__ import annotations
@@ -37,26 +36,16 @@ FUNCTIONS_REMEMBERED = 1024
 """The most functions with known durations. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
-"""The most expected work of a range, in microseconds. A longer range is split before it is assigned. Clients make
-longer ranges only if they misjudge the duration of a function.
-"""
+"""The most expected work of a range in microseconds, before a split. Misjudged durations make longer ranges."""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
-    """Return the policy that the settings name.
-
-    Args:
-        owner_of: returns the owner of an account.
-    """
+    """Return the policy that the settings name, with `owner_of` for the owner of an account."""
     return Placement(config, partial(FairShare, owner_of, has_turns=config.policy == FAIR))
 
 
 class Placement:
-    """Decides which worker runs which task. Each call takes constant time for any number of tasks, clients and workers.
-
-    Args:
-        new_order: returns an empty queue, which orders tasks.
-    """
+    """Decides which worker runs which task, in constant time for any number of tasks, clients and workers."""
 
     def __init__(self, config: SchedulerConfig, new_order: Callable[[], FairShare]) -> None:
         self._config = config
@@ -77,7 +66,6 @@ class Placement:
     def _reset_workers(self) -> None:
         self._loads: WorkerLoads = WorkerLoads()
         self._call_loads: WorkerLoads = WorkerLoads()
-        """loads of the workers that run only calls by name"""
         self._call_only: dict[ActorRef, WorkerLoads] = {}
         """the workers that run only calls by name, each with `_call_loads`"""
         self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
@@ -113,11 +101,9 @@ class Placement:
         return self._remove(task, priority, account)
 
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
-        """Remove a task that a client waits for from the queue. Return a paused worker that can run the task, and the
-        task.
+        """Remove a waiting task that a client wants. Return a paused worker that can run the task, and the task.
 
-        Return None if the task requests resources, or if a worker on another host has capacity. The load of the worker
-        changes when `resumed` is called.
+        Return None if the task requests resources, or if a worker on another host has capacity.
         """
         worker = self._loads.first_paused()
         ready = None if worker is None else self._queue.remove(task, priority, account)
@@ -136,9 +122,7 @@ class Placement:
         return True
 
     def _count(self, tasks: Iterable[TaskReady], change: int) -> None:
-        """Count tasks by function: add tasks that were added to the queue, or subtract removed tasks (negative
-        `change`).
-        """
+        """Count tasks by function that were added to the queue, or (negative `change`) removed from the queue."""
         functions = self._functions
         if functions is not None:
             for ready in tasks:
@@ -155,10 +139,9 @@ class Placement:
         taken: Iterable[tuple[Needs, int]] = (),
         is_unsure: bool = False,
     ) -> None:
-        """Add a worker with its current load. A known worker is not changed.
+        """Add a worker with its current load, unless the worker is known.
 
         Args:
-            offer: the resources of the worker's node.
             taken: the number of the worker's runs by needs.
             is_unsure: whether the worker has further runs with unknown needs.
         """
@@ -203,9 +186,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add tasks to a worker regardless of its capacity: blocked tasks that resume, or a task that only this worker
-        may run.
-        """
+        """Add tasks to a worker beyond its capacity: blocked tasks that resume, or a task only for this worker."""
         self._call_only.get(worker, self._loads).resume(worker, tasks, work_us)
 
     def forget(self) -> None:
@@ -218,9 +199,7 @@ class Placement:
             self._admission = Admission()
 
     def decide(self, now: float) -> Decisions:
-        """Return the decisions for this turn. The balancer calls this when tasks are ready, workers joined, `freed`
-        returned True, or a check is due.
-        """
+        """Return this turn's decisions, when tasks or workers came, `freed` returned True, or a check is due."""
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:
@@ -267,9 +246,7 @@ class Placement:
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """whether tasks without requests may be assigned; False once a range that must wait or be split blocks these
-        tasks
-        """
+        """whether tasks without requests may be assigned; False once a range that must wait or be split blocks them"""
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0
             if not has_room and not (
@@ -301,9 +278,7 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks without requests while workers have capacity, or only one task if `is_one`. Return False if a
-        range has to wait or to be split, because that range blocks later tasks.
-        """
+        """Assign tasks without requests (one if `is_one`). Return False if a range has to wait or to be split."""
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None
@@ -358,11 +333,7 @@ class Placement:
         )
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:
-        """Store the numbers of waiting and running tasks in `backlog`.
-
-        Args:
-            functions: whether to count waiting tasks by function from now on.
-        """
+        """Store the numbers of waiting and running tasks in `backlog`. `functions`: count by function from now on."""
         self._count_functions(functions)
         backlog.waiting, backlog.running = self._waiting(), self._loads.tasks + self._call_loads.tasks
         backlog.workers = len(self._loads) + len(self._call_only)

@@ -1,8 +1,7 @@
 """Rounds: decides when to recall tasks from workers, and how many.
 
-Two checks run periodically while there is a reason. The first finds idle workers while tasks wait at other workers. The
-second finds stuck workers, where tasks wait and no task ends. The settings give the least time between two rounds of
-recalls.
+Two checks run periodically while there is a reason: for idle workers while tasks wait at other workers, and for stuck
+workers, where tasks wait and no task ends. The settings give the least time between two rounds of recalls.
 """
 
 from __future__ import annotations
@@ -67,9 +66,7 @@ class Rounds:
         return asked
 
     def _watch(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
-        """Handle idle workers: recall tasks if enough checks in a row found idle workers. Set the time of the next
-        check.
-        """
+        """Recall tasks if enough checks in a row found idle workers, and set the time of the next check."""
         config = self._config
         if not self._looks:
             self._seen = loads.ended()

@@ -1,7 +1,6 @@
 """WorkerLoads: the queued work of each worker: which workers have capacity, and which one gets the next task.
 
-Work is counted in whole microseconds, as on the wire. When a task ends, exactly the work that it added at its
-assignment is subtracted. With whole numbers the sum stays exact.
+Work is counted in whole microseconds, so that the sum stays exact when ended work is subtracted.
 """
 
 from __future__ import annotations
@@ -12,20 +11,18 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
-"""The expected work from which a worker gets no further tasks. This much work hides the round trip to the scheduler,
-which takes about 1 ms when idle and some 10 ms under full load. More would be worse, because prefetched tasks cannot
-move to another worker at once.
+"""The expected work from which a worker gets no further tasks. This much work hides the round trip to the scheduler:
+about 1 ms when idle, some 10 ms under full load. More would be worse, because prefetched tasks cannot move at once.
 """
 
 
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     """Return how many tasks to recall from each worker; all 0 if no worker is idle.
 
-    The work is levelled: once the recalled tasks are assigned again, the numbers of tasks of two workers differ by at
-    most one. A worker that seems stuck in a long task keeps only that task.
+    Once the recalled tasks are assigned again, the numbers of tasks of two workers differ by at most one.
 
     Args:
-        loads: for each worker, the number of its tasks, and whether it is stuck.
+        loads: for each worker, the number of its tasks, and whether it is stuck, and so keeps only one task.
     """
     if not any(tasks == 0 for tasks, _ in loads):
         return [0] * len(loads)
@@ -55,14 +52,12 @@ class WorkerLoads:
     """The load of each worker. Every operation takes constant time for any number of workers.
 
     A worker has capacity if it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
-    After a recall a worker gets no tasks until one of its tasks has ended. `_levels[n]` has the workers with capacity
-    and n tasks.
+    After a recall a worker gets no tasks until one of its tasks has ended.
     """
 
     def __init__(self) -> None:
         self._workers: dict[ActorRef, _Load] = {}
         self._hosts: dict[Hashable, dict[ActorRef, None]] = {}
-        """the workers of each host"""
         self._levels: list[dict[ActorRef, _Load]] = [{}]
         self._lowest = 0
         """an index below which all levels are empty"""
@@ -71,9 +66,7 @@ class WorkerLoads:
         self.tasks = 0
         """the number of tasks of all workers"""
         self._queue_sizes = 0
-        """the sum of the queue sizes of all workers"""
         self._paused: dict[Hashable, int] = {}
-        """the number of paused workers by host"""
         self._overflow = 0
         """the number of tasks that exceed the queue sizes of workers, because blocked tasks have resumed"""
 
@@ -115,9 +108,7 @@ class WorkerLoads:
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._paused.items())
 
     def first_paused(self) -> ActorRef | None:
-        """Return the worker with the fewest tasks, among the workers of hosts with paused workers. Return None if a
-        worker on another host has capacity.
-        """
+        """Return the worker with the fewest tasks on hosts with paused workers; None if another host has capacity."""
         there = [worker for host in self._paused for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
@@ -153,9 +144,7 @@ class WorkerLoads:
         self.remove_recalled(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
-        """Add `tasks` tasks, of `work_us` work in total, to the worker with the fewest tasks. Some worker must have
-        capacity.
-        """
+        """Add tasks of `work_us` work in total to the worker with the fewest tasks; some worker must have capacity."""
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
@@ -182,17 +171,13 @@ class WorkerLoads:
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
     def take_near(self, near: ActorRef, work_us: int) -> ActorRef:
-        """Add a task to the worker with the fewest tasks on the host of `near`, or on any host if that host has no
-        capacity. This iterates over all workers of the host.
-        """
+        """Add a task to the worker with the fewest tasks on the host of `near` or, if that is full, on any host."""
         known = self._workers.get(near)
         worker = self.take_at(known.host, work_us, near) if known is not None else None
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Add a task to the worker with the fewest tasks on a host. Return None if the host has no capacity. `first`:
-        the preferred worker among workers with equally many tasks.
-        """
+        """Add a task to a host's worker with the fewest tasks, `first` among equals; None if the host is full."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None
@@ -229,8 +214,7 @@ class WorkerLoads:
         return {worker: load.ended for worker, load in self._workers.items() if load.tasks > 1}
 
     def level(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return the number of tasks to recall, by worker. Each of these workers gets no tasks until one of its tasks
-        has ended.
+        """Return the number of tasks to recall, by worker, so that the work is level.
 
         Args:
             ended: an earlier result of `ended`; a worker where no task has ended since then is stuck.
@@ -239,12 +223,7 @@ class WorkerLoads:
         return self._mark_recalling(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return the number of tasks to recall from each stuck worker: all but the running task. Each of these workers
-        gets no tasks until one of its tasks has ended.
-
-        Args:
-            ended: an earlier result of `ended`; a worker where no task has ended since then is stuck.
-        """
+        """Return how many tasks to recall from each worker stuck since `ended`: all but the running task."""
         loads = self._workers.items()
         return self._mark_recalling(
             {w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended}

@@ -187,7 +187,7 @@ class ObjectGone:
 
 
 class Events:
-    """The channel to the listener. Senders create events if `listener` is set, usual moves if `followed` is set too."""
+    """The channel to the listener. Senders create events only for a `listener`, and usual moves only if `followed`."""
 
     __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
 

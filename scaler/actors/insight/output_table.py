@@ -60,7 +60,7 @@ class TaskOutputRecord:
 
 
 class OutputTable:
-    """The recent output of tasks, kept for `retention_seconds` after the last line of a task; 0: never."""
+    """The recent output of tasks, kept for `retention_seconds` after a task's last line; 0: no output is kept."""
 
     def __init__(self, retention_seconds: float) -> None:
         self._retention_seconds = retention_seconds

@@ -52,7 +52,7 @@ class OutputReader:
         self.dropped = 0
         """the number of lines that the stream has omitted since the last sent line"""
         self.unheard: deque[tuple[int, int]] = deque()
-        """the number, and the number of lines, of each unacknowledged message to the client"""
+        """for each unacknowledged message to the client: its number, and the number of its lines"""
         self.unheard_lines = 0
         self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 

@@ -127,7 +127,7 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: add the bytes of a call's arguments (negative: subtract) for `payer`."""
+    """task or graph -> object store: add (negative: subtract) the bytes of a call's arguments to the owner `payer`."""
 
     size_bytes: int
     payer: Owner
@@ -143,7 +143,7 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this object to an agent, with the session `host`, or to a client (None)."""
+    """session -> object store: send this object to the peer: an agent with the session `host`, or a client (None)."""
 
     object_id: ObjectId
     peer: Peer
@@ -175,7 +175,7 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left. `reason`: a sentence about values that no other host has."""
+    """agent session -> object store: the agent has left. `reason`: for the users of values that no other host has."""
 
     host: ActorRef
     reason: str = "its host is gone"

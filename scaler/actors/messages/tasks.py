@@ -149,7 +149,7 @@ class RunRecalled:
 
 @message
 class RangeTooLong:
-    """balancer -> task: the range is too long for a turn. Split it, so that each row reports ready as a task."""
+    """balancer -> task: the range is too long for a turn. Split it: each row reports ready as a task of its own."""
 
     attempt: int
 
@@ -379,6 +379,7 @@ class WorkerJoined:
         offer: the resources of the node of the worker.
         taken: the number of tasks of the worker by the resources that they use.
         is_unsure: whether the worker has runs whose resources are unknown.
+        name: the name of the worker, for tasks that only this worker may run.
     """
 
     worker: ActorRef
@@ -394,7 +395,7 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: the worker takes no more tasks, except those sent before `WorkerForgotten`."""
+    """worker proxy -> balancer: the worker takes no more tasks. Until `WorkerForgotten`, tasks may still arrive."""
 
     worker: ActorRef
 
@@ -421,7 +422,7 @@ class WorkerFailed:
 
 @message
 class LoadFreed:
-    """worker proxy -> balancer: tasks have ended; by function, `measured` has their microseconds and their number."""
+    """worker proxy -> balancer: tasks ended. `measured`: microseconds and number of finished tasks, by function."""
 
     worker: ActorRef
     count: int

@@ -109,9 +109,7 @@ class FunctionTotals:
         return items, len(known)
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
-        """Return the expected microseconds of a group's tasks with a known duration, and the number of its other
-        tasks.
-        """
+        """Estimate a group's work: the microseconds of tasks with known durations, and the number of other tasks."""
         waiting = [
             (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
             for function_id, count in group.functions.items()

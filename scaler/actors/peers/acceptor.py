@@ -271,8 +271,7 @@ class Acceptor(Actor):
             self._outbox.put_unnumbered(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return how many open tasks and bytes a client may have: by its limit, the limit of all, and its owner's
-        quota.
+        """Return the most tasks and bytes of a client: the least of its limit, its part of all, its owner's quota.
 
         A quota of bytes is divided among the owner's clients, as values, unlike tasks, cannot be held in the session.
         """
@@ -309,7 +308,7 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Return why the Python of a peer does not fit the connected workers; empty if it fits.
+        """Return why a peer's Python does not fit the connected workers; empty if it fits or no worker is connected.
 
         Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
         """

@@ -134,7 +134,7 @@ class Directory:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
     def agents_to_announce(self, now: float) -> int:
-        """Return the number of present and expected agents, for which the next scheduler waits."""
+        """Return the number of agents that have a session or are expected, for which the next scheduler waits."""
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
 
@@ -177,7 +177,7 @@ class Directory:
         self._count(peer, change)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer whose session has ended, at the first call. Unsent items for the peer are still sent."""
+        """Forget a peer whose session has ended. Unsent items are still sent. A second call has no effect."""
         if self._by_session.pop(peer.session, None) is None:
             return
         self._outbox.close(peer)

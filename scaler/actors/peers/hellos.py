@@ -122,8 +122,8 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
     """Return whether the sender of a hello may do what affects other owners.
 
-    A client with the role admin may, and any client where no key is needed: its user can read the scheduler's keys.
-    Code in a task may not, since any client may have submitted that code.
+    A client with the role admin may, and any client where no key is needed: its user can read the scheduler's keys, or
+    enter its ipc folder. Code in a task may not, since any client may have submitted that code.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)

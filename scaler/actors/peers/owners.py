@@ -144,11 +144,11 @@ class Owners:
         return iter(dict.fromkeys(self._by_name.values()))
 
     def alias_nobody(self, name: str) -> None:
-        """Make a name stand for the unnamed owner, so that jobs of this user belong to that owner without keys."""
+        """Where no key is needed, make a name stand for the unnamed owner, to whom this user's jobs then belong."""
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
     def of(self, name: str, terms: OwnerTerms | None = None) -> Owner:
-        """Return the owner with a name, after a change of its quota and share to `terms`, if these are given."""
+        """Return the owner with a name. `terms`: the new quota and share of the owner; None: no change."""
         owner = self._by_name.get(name)
         if owner is None:
             tag = tag_of(name)

@@ -84,7 +84,7 @@ class FairShare:
         self._left_us = 0.0
         """the expected work that is left in the present turn, in microseconds"""
         self._before: tuple[int, float, int] | None = None
-        """for `put_back`: the state before the last yielded task; None if that task took no turn"""
+        """for `put_back`: `_turn_of`, `_left_us` and turns left, before the last task; None if it took no turn"""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))

@@ -1,6 +1,7 @@
 """Needs: the resources that a task asks of its node; and offers, the resources that a node has.
 
-If a peer names a capability twice, the last amount counts.
+Tasks make needs from their options, and agent sessions make offers from hellos. If a peer names a capability twice, the
+last amount counts.
 """
 
 from __future__ import annotations

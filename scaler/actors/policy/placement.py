@@ -36,7 +36,7 @@ FUNCTIONS_REMEMBERED = 1024
 """The most functions with known durations. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
-"""The most expected work of a range in microseconds, before a split. Misjudged durations make longer ranges."""
+"""The most expected microseconds of a range that is not split. Longer ranges come from misjudged durations."""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
@@ -199,7 +199,7 @@ class Placement:
             self._admission = Admission()
 
     def decide(self, now: float) -> Decisions:
-        """Return this turn's decisions, when tasks or workers came, `freed` returned True, or a check is due."""
+        """Return this turn's decisions. Called if tasks or workers came, `freed` returned True, or a check is due."""
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:
@@ -333,7 +333,7 @@ class Placement:
         )
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:
-        """Store the numbers of waiting and running tasks in `backlog`. `functions`: count by function from now on."""
+        """Store the numbers of waiting and running tasks in `backlog`. `functions`: whether to count by function."""
         self._count_functions(functions)
         backlog.waiting, backlog.running = self._waiting(), self._loads.tasks + self._call_loads.tasks
         backlog.workers = len(self._loads) + len(self._call_only)

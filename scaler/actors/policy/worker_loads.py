@@ -52,7 +52,8 @@ class WorkerLoads:
     """The load of each worker. Every operation takes constant time for any number of workers.
 
     A worker has capacity if it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
-    After a recall a worker gets no tasks until one of its tasks has ended.
+    After a recall a worker gets no tasks until one of its tasks has ended. `_levels[n]` has the workers with capacity
+    and n tasks.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,12 @@ from scaler.wire.messages.client import Task
 
 @message
 class RunsHeld:
-    """agent session -> adoption: a new agent, whose last scheduler had `agents` agents (0: none), holds these runs."""
+    """agent session -> adoption: a new agent holds these runs.
+
+    Attributes:
+        runs: the owner, task, worker and attempt of each run.
+        agents: the number of agents of the last scheduler of this agent; 0 if there was no other scheduler.
+    """
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
     agents: int = 0

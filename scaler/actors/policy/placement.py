@@ -66,6 +66,7 @@ class Placement:
     def _reset_workers(self) -> None:
         self._loads: WorkerLoads = WorkerLoads()
         self._call_loads: WorkerLoads = WorkerLoads()
+        """loads of the workers that run only calls by name"""
         self._call_only: dict[ActorRef, WorkerLoads] = {}
         """the workers that run only calls by name, each with `_call_loads`"""
         self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)

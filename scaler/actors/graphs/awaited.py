@@ -1,6 +1,6 @@
 """AwaitedTasks: which graphs of a client wait for the results of its tasks, or of nodes of its other graphs.
 
-Kept by its client session, which tells it how tasks and nodes end.
+Owned by the client session, which reports the end of tasks and nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ class AwaitedTasks:
     def __init__(self) -> None:
         self._graphs: dict[TaskId, list[ActorRef]] = {}
         self._by_source: dict[GraphId, dict[TaskId, None]] = {}
-        """the same tasks, by the graph that each is a node of"""
 
     def __bool__(self) -> bool:
         return bool(self._graphs)
@@ -32,7 +31,7 @@ class AwaitedTasks:
         self._by_source.setdefault(request.input.source_graph, {})[task_id] = None
 
     def tell(self, source: GraphId, done: TaskDone) -> None:
-        """A task has ended: tell those that wait for it."""
+        """Report the end of a task to the graphs that wait for it."""
         task_id = done.result.task_id
         for graph in self._graphs.pop(task_id, ()):
             graph.send(done)
@@ -43,7 +42,7 @@ class AwaitedTasks:
                 del self._by_source[source]
 
     def take_of(self, source: GraphId) -> Iterable[TaskId]:
-        """A graph has ended. Remove and return its nodes whose end was not told."""
+        """Remove an ended graph. Return its awaited nodes whose end was not reported."""
         left = self._by_source.pop(source, {})
         for task_id in left:
             del self._graphs[task_id]

@@ -53,10 +53,8 @@ _SUCCESS = TaskStatus.SUCCESS
 
 
 class GraphActor(Actor):
-    """One graph.
-
-    Args:
-        context: of the client's tasks; the graph's tasks have the graph instead of the session.
+    """Runs one graph. Its tasks have the context of the client's tasks, but report to the graph instead of the
+    session.
     """
 
     def __init__(self, spec: GraphTask, context: ClientContext) -> None:
@@ -67,7 +65,7 @@ class GraphActor(Actor):
         self._readiness = Readiness()
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
-        """the nodes that are results of other tasks, and have not come"""
+        """the results of other tasks that the graph needs and that have not arrived"""
         self._values = GraphValues(
             self._nodes, context.object_store, context.owner, context.client_id, context.services.maker_of
         )
@@ -77,9 +75,8 @@ class GraphActor(Actor):
         self._given_up: tuple[TaskStatus, bytes] | None = None
         """after a cancel, a refusal or a loss: the status and payload with which all open nodes end"""
         self._lost = ""
-        """why its client has to say it again, which is told when all nodes have ended; of them it is told nothing"""
+        """why the client must submit the graph again; reported, instead of the nodes, when all nodes have ended"""
         self._slices = Slices(self)
-        """what concerns many nodes at once"""
 
     def on_start(self) -> None:
         self._values.graph = self.actor_ref
@@ -112,7 +109,7 @@ class GraphActor(Actor):
         self._check_complete()
 
     def _may_report(self, node: GraphNodeState) -> bool:
-        """Return whether a node has ended; not because this graph is to be said again, which its client will hear."""
+        """Return whether a node has ended, and not because the client must submit this graph again."""
         return node.status is not None and not (self._lost and node.status == TaskStatus.CANCELED)
 
     @handles(Batch[GraphInput])
@@ -183,7 +180,7 @@ class GraphActor(Actor):
             self._learn(item)
 
     def _learn(self, item: GraphInput) -> None:
-        """The client says how another task has ended; or that it is open, and was not when this graph asked."""
+        """Note that another task of the client has ended, or that the task is open again."""
         if item.known == InputKnowledge.AWAITED:
             if item.task_id in self._inputs:
                 self._session.send(AwaitResult(item, self.actor_ref))
@@ -192,7 +189,6 @@ class GraphActor(Actor):
         self._take_input(TaskDone(TaskResult(item.task_id, item.status, item.payload, size), ()))
 
     def _take_input(self, done: TaskDone) -> None:
-        """Another task of the client has ended."""
         result = done.result
         item = self._inputs.pop(result.task_id, None)
         if item is None or self._nodes[item.position].status is not None:
@@ -209,9 +205,7 @@ class GraphActor(Actor):
 
     @handles(AwaitResult)
     def _await(self, request: AwaitResult) -> None:
-        """A graph needs the result of a node. If that has not ended, the session will hear of it anyway; and if this
-        graph is lost, the client says how it goes on.
-        """
+        """Report a node's result to the session, for another graph. If the node is open, its end is reported anyway."""
         position = request.input.source_position
         node = self._nodes[position] if position < len(self._nodes) else None
         if node is not None and node.status is not None and not self._lost:
@@ -225,7 +219,7 @@ class GraphActor(Actor):
 
     @handles(CancelForAdmin)
     def _cancel_if_named(self, cancel: CancelForAdmin) -> None:
-        """A client would cancel the whole graph, too, if it wants the value of a node no more."""
+        """Cancel the whole graph if an admin names an open node, as a client would."""
 
         def look(node: GraphNodeState) -> None:
             if not self._given_up and node.status is None and public_id(node.task_id) in cancel.short_ids:
@@ -251,7 +245,7 @@ class GraphActor(Actor):
         self._end_if_over()
 
     def _give_up(self, status: TaskStatus, payload: bytes) -> None:
-        """End all nodes in the same way; running ones when they have stopped."""
+        """End all open nodes in the same way; running nodes when they have stopped."""
         self._given_up = (status, payload)
         self._slices.add(lambda task: task.send(_CANCEL), [task for _, task in self._running.values()])
         waiting = (node for node in self._nodes if node.status is None and node.task_id not in self._running)
@@ -367,7 +361,6 @@ class GraphActor(Actor):
             self._drop(node)
 
     def _drop(self, node: GraphNodeState) -> None:
-        """Drop what no node needs, nor may one that comes."""
         if node.status is not None and (self._is_complete() or self._given_up):
             self._values.drop(node)
 

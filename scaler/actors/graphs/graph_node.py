@@ -18,9 +18,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import failed_input_reason
 
 SHARED_BYTES = 100_000
-"""A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
-`WORTH_AN_OBJECT_BYTES`: below, naming an object costs as much as the value.
-"""
+"""A result becomes an object if its consumers' copies exceed this together, and it has `WORTH_AN_OBJECT_BYTES`."""
 
 _graph_id_of = attrgetter("graph_id")
 
@@ -44,11 +42,9 @@ class GraphNodeState:
         self.wanted = item.wanted
         self.dependencies: tuple[int, ...] = ()
         self.needed_by = 0
-        """nodes that depend on it and have not ended"""
         self.made_by: ActorRef | None = None
         """the worker that made the result, if it is large enough to run consumers there"""
         self.is_stored = False
-        """whether the object store has its result, for the nodes that need it"""
         self.status: int | None = None
         self.payload = b""
         self.size = 0
@@ -61,7 +57,7 @@ class GraphNodeState:
 
 
 def payload_for_dependents(node: GraphNodeState, status: int, payload: bytes) -> bytes:
-    """Return the payload of all nodes that end because they need one that has failed: a sentence says which."""
+    """Return the payload of nodes that end because they need a failed node: a sentence that names it."""
     if status in (TaskStatus.FAILED, TaskStatus.CANCELED):  # a failure names its task itself
         return payload
     return failed_input_reason(node.task_id, payload)
@@ -78,9 +74,7 @@ def preferred_worker(nodes: Sequence[GraphNodeState], node: GraphNodeState) -> A
 
 
 def worth_storing(nodes: Sequence[GraphNodeState], node: GraphNodeState) -> list[GraphNodeState]:
-    """Return the nodes whose results must become objects before a node that needs them runs: those that many nodes
-    need, and the larger ones if all exceed one message.
-    """
+    """Return the needed results to store as objects: shared ones, and the larger ones if all exceed one message."""
     values = [each for each in map(nodes.__getitem__, node.dependencies) if not each.is_stored]
     stored = [each for each in values if len(each.payload) * each.needed_by > SHARED_BYTES and _is_large(each)]
     rest = [each for each in values if each not in stored]

@@ -1,8 +1,7 @@
 """GraphValues: the values that the nodes of a graph need, for as long as they need them.
 
 Owned by its graph; sends to the object store. A small result becomes a part of the arguments of its consumers, as
-bytes. A large result is an object under the task's id while a node needs it, and so are the objects among the
-arguments.
+bytes. A large result, or an object among the arguments, is kept at the object store while a node needs it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from scaler.wire.messages.columns import ROWS_BYTES_MOST
 from scaler.wire.messages.common import TaskStatus
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
-"""The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
-finishes its queue.
-"""
+"""Size of results from which the consumers run where the result was made, if that worker has capacity."""
 
 TAKEN = "another client has an object with the id of this task"
 """Why a result is not kept for the nodes that need it: they would get that object."""
@@ -35,11 +32,8 @@ class GraphValues:
     """The values of one graph.
 
     Args:
-        nodes: of the graph, which go on to become more.
-        owner: whose graph it is.
-        client_id: the client that submitted it.
-        maker_of: returns the client that has submitted the task whose result an object is.
-        graph: is told of results that are lost; set when it starts.
+        nodes: the nodes of the graph; the list grows while nodes arrive.
+        maker_of: returns the client that submitted the task whose result an object is.
     """
 
     def __init__(
@@ -58,7 +52,7 @@ class GraphValues:
         """whether any result was large enough to become an object because of who needs it"""
 
     def hold_arguments(self, node: GraphNodeState) -> None:
-        """A node has come: the objects among its arguments stay until it has ended."""
+        """Keep the objects among a node's arguments until the node has ended."""
         if node.object_ids:
             self._object_store.send(UseObjects(node.object_ids))
         if node.frames:
@@ -72,16 +66,12 @@ class GraphValues:
         return frames
 
     def hold_stored(self, node: GraphNodeState) -> None:
-        """The result of a node is an object already."""
+        """Mark the result of a node as stored, and keep it while nodes need it."""
         node.is_stored = True
         self._object_store.send(UseObjects(ObjectId(node.task_id), self.graph))
 
     def keep(self, node: GraphNodeState, frames: Frames, worker: ActorRef | None) -> None:
-        """Keep a large result for its consumers, and where it was made.
-
-        Raises:
-            ValueError: if its id is that of an object of another client.
-        """
+        """Keep a large result for its consumers. Raises `ValueError` if another client has an object with its id."""
         self._store(node, frames)
         if worker is not None:
             if type(frames) is not LocatedFrames:
@@ -98,8 +88,7 @@ class GraphValues:
         """Return the arguments of a node with the results that it needs, its objects, and where it should run.
 
         Raises:
-            ValueError: if the arguments cannot be read, name something else than its dependencies, or need a result
-                whose id is that of an object of another client.
+            ValueError: if the arguments are invalid, or need a result whose id is that of another client's object.
         """
         if self._has_large:
             for value in worth_storing(self._nodes, node):
@@ -111,7 +100,6 @@ class GraphValues:
         return block, node.object_ids + more_ids, near_worker
 
     def _result(self, position: int) -> tuple[int, bytes]:
-        """Return a finished node's result as an argument: its kind and data."""
         node = self._nodes[position] if position < len(self._nodes) else None
         if node is None or node.status != _SUCCESS:
             raise ValueError(f"they name node {position}, which is not among the dependencies")
@@ -149,7 +137,7 @@ class GraphValues:
             node.payload = b""
 
     def release_all(self) -> None:
-        """The graph has failed."""
+        """Release all values after the graph has failed."""
         for node in self._nodes:
             self.take_frames(node)
             if node.is_stored:

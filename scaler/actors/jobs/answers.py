@@ -129,7 +129,6 @@ def terms_of(
     """Return the terms of a new job, or of a new version of a job.
 
     Args:
-        read_options: reads the options of a task.
         keep_seconds: how long the job is kept if the body of the request has null for it.
 
     Raises:
@@ -158,10 +157,8 @@ def terms_of(
 
 
 def token_of(request: JobRequest) -> str:
-    """Return the token in the body of a request; empty if the body has no token.
-
-    Raises:
-        ValueError: if the body is not a JSON object.
+    """Return the token in a request's body; empty if there is no token. Raises `ValueError` if the body is not a JSON
+    object.
     """
     return str(_object(read_json(request.body)).get("token", ""))
 

@@ -1,11 +1,10 @@
 """Job: the actor of one job: it submits open rows as tasks, has results written, and answers its clients.
 
-Receives messages from the job keeper (requests, departures), its tasks, the object store (large results) and the job
-writer. Sends to these and, through the outbox, to clients. No connection owns a job. For its tasks, a job takes the
-place of a client session.
+Receives messages from the job keeper, its tasks, the object store (large results) and the job writer. Sends to these
+and, through the outbox, to clients. No connection owns a job. For its tasks, a job takes the place of a client session.
 
-Each row is a task. The id of the task is the prefix of the version of the job, and the number of the row. So a new
-scheduler submits the same rows, and adopts their runs that agents hold. Runs of an earlier version are never adopted.
+A task's id is the prefix of the job's version and the number of the row. So a new scheduler submits the same rows, and
+adopts their runs that agents hold. Runs of an earlier version are never adopted.
 
 A result or a state takes effect in memory, and is announced, only after the job writer has written it to disk.
 """
@@ -60,9 +59,7 @@ SUBMITTED_AT_ONCE = 256
 """Limit of the tasks that a job submits in one turn."""
 
 FIRST_ROWS, FIRST_PER_WORKER = 64, 8
-"""Limit of submitted rows while the duration of a row is unknown: `FIRST_ROWS`, plus `FIRST_PER_WORKER` for each
-worker.
-"""
+"""Limit of submitted rows while their duration is unknown; `FIRST_PER_WORKER` is added for each worker."""
 
 WRITE_SECONDS = 0.05
 """Pause between two writes of results: writing a few results costs as much as writing many."""
@@ -93,8 +90,6 @@ class JobActor(Actor):
 
     Args:
         record: the record of the job, open for writing. Only the job writer uses it.
-        job_state: the state of the job in memory.
-        keeper: the job keeper.
     """
 
     def __init__(
@@ -103,11 +98,9 @@ class JobActor(Actor):
         self._record, self._catalog, self._services, self._keeper = record, catalog, services, keeper
         self._state, self._rows = job_state, job_state.rows
         self._has_objects = job_state.is_new
-        """whether the object store has the functions of the job"""
         self._held: dict[int, StartRequested] = {}
         """for `at_most_once`: starts of rows that are held until the starts are recorded on disk"""
         self._results: list[RowResult] = []
-        """results of ended rows that have not been sent to the job writer"""
         self._is_writing = self._is_loading = self._will_continue = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
         self._awaits_agents = False
@@ -121,7 +114,6 @@ class JobActor(Actor):
 
     _context: ClientContext
     _tasks: OpenTasks[int]
-    """the tasks of rows, by row number"""
 
     def on_start(self) -> None:
         terms, services, client_id = self._state.terms, self._services, ClientId(random_id())
@@ -163,7 +155,6 @@ class JobActor(Actor):
                 self.move(STOPPED, f"{lost}; its rows may have started, and have the option at_most_once")
 
     def _no_longer_fresh(self) -> None:
-        """End the grace period for programs to reconnect, and send waiting clients the reason why the job is idle."""
         self._state.is_fresh = False
         self._requests.answer_parked()
 
@@ -213,7 +204,6 @@ class JobActor(Actor):
         self._show_on_screens()
 
     def _reopen(self, rows: list[int]) -> tuple[str, str]:
-        """Reopen rows in the record. Called in the job writer's thread."""
         record = self._record
         if record.reopen_rows(rows) and record.state == DONE:
             record.move(OPEN)
@@ -243,7 +233,6 @@ class JobActor(Actor):
         due.then()
 
     def _rest(self) -> None:
-        """Leave memory if the job cannot run and no request arrived."""
         is_needed = self._asked_until_now or self._requests.reading.parked or self._requests.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
@@ -305,8 +294,8 @@ class JobActor(Actor):
             self.order(lambda: self._record.rows_of(first), partial(self._loaded, first))
 
     def _room_in_quota(self) -> int:
-        """Return how many rows may be submitted within the quota of the owner. If the result is 0, the job waits for
-        its turn.
+        """Return how many rows may be submitted within the owner's quota. If the result is 0, the job waits for its
+        turn.
 
         Rows that agents hold do not wait. They are the first open rows, since rows are submitted in order.
         """
@@ -359,7 +348,6 @@ class JobActor(Actor):
 
     @handles(StartRequested)
     def _start_requested(self, held: StartRequested) -> None:
-        """Start an at-most-once row after its start has been recorded on disk."""
         self._held[index_of(held.task_id)] = held
         self.continue_soon()
 
@@ -518,7 +506,6 @@ class JobActor(Actor):
         self._requests.answer_parked()
 
     def _try_again(self) -> None:
-        """Truncate the log of the record, and resume the job if it has disk space."""
         self.order(self._free_space, self._space_freed, alone=True)
 
     def _free_space(self) -> int:
@@ -562,8 +549,7 @@ class JobActor(Actor):
         """Change the state on disk, then in memory, and announce the new state. A failed write is retried.
 
         Args:
-            is_so: returns whether the reason for the change still holds. The job writer calls it after all earlier
-                orders.
+            is_so: returns whether the change is still due; called by the job writer after all earlier orders.
         """
         if self._is_moving or self._requests.is_closing:
             return
@@ -618,7 +604,6 @@ class JobActor(Actor):
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:
-        """Pause if the owner has been locked out, and resume if the lockout has ended."""
         job_state, lockout = self._state, self._catalog.lockout(self._state.terms)
         if lockout == job_state.lockout:
             return
@@ -648,9 +633,7 @@ class JobActor(Actor):
         return self._context.has_started
 
     def is_settling(self) -> bool:
-        """Return whether rows that were submitted before the job ended may still fail. A retry of the failed rows would
-        miss these rows.
-        """
+        """Return whether rows submitted before the job ended may still fail, so that a retry would miss them."""
         is_ending = not self._state.is_open or self._state.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 

@@ -32,10 +32,10 @@ class JobCatalog:
 
     Args:
         post: sends a message to an actor, from any thread.
-        owner: whose jobs those are that come without a key.
-        most_bytes: what all jobs may take on disk.
-        is_shared: whether other schedulers use the folder, too: then jobs are opened when somebody names them.
-        lockout_of: returns why an owner who came with a key is locked out. Called in any thread.
+        owner: the owner of jobs that come without a key.
+        most_bytes: the limit of the bytes of all jobs on disk.
+        is_shared: whether other schedulers use the folder, too. Then a job is opened when a client names it.
+        lockout_of: returns why an owner with a key is locked out. Called in any thread.
     """
 
     def __init__(
@@ -54,15 +54,14 @@ class JobCatalog:
         self._writer, self._post = writer, post
         self._most_bytes, self._lockout_of = most_bytes, lockout_of
         self.seen: SeenJobs = {}
-        """all jobs, as far as is known: those that are open, and, unless the folder is shared, the others"""
+        """the known jobs: open jobs and, unless the folder is shared, all other jobs"""
         self.fresh: set[Path] = set()
         """jobs whose next actor need not ask agents for runs, because a new version has begun"""
         self.given: set[Path] = set()
         """jobs whose record was transferred or changed, and that continue when it is opened again"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, RequestJob]] = {}
-        """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
+        """questions that jobs have, by session and number: added by the job keeper, removed by the actor that answers"""
         self.n_unanswered: Counter[ActorRef] = Counter()
-        """number of requests of each session that have no answer yet"""
 
     def answered(self, asked: RequestJob) -> None:
         """Count a request as answered."""
@@ -97,7 +96,7 @@ class JobCatalog:
         return replace(summary, state=PAUSED if lockout else OPEN, reason=lockout.reason if lockout else reason)
 
     def why_full(self) -> str:
-        """Return why no further value can be kept; nothing: it can."""
+        """Return why no further value can be kept; empty if values can be kept."""
         used = sum(each.size_bytes for each in self.seen.values())
         if used < self._most_bytes:
             return ""

@@ -1,8 +1,7 @@
 """JobKeeper: finds and creates the jobs of the scheduler, and forwards the requests of clients to them.
 
 Receives messages from client sessions, its jobs, the acceptor and the job writer. Sends to its jobs and, through the
-outbox, to clients. A job that is not in memory is opened when a client requests something of the job. Only the owner of
-a job and admins can see it.
+outbox, to clients. A job is opened when a client requests something of it. Only its owner and admins can see a job.
 """
 
 from __future__ import annotations
@@ -52,12 +51,7 @@ Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
 
 
 class JobKeeper(Actor):
-    """Finds, creates and expires jobs, and forwards requests to the actor of each job.
-
-    Args:
-        catalog: the catalog of the jobs.
-        services: the services that the tasks of the jobs use.
-    """
+    """Finds, creates and expires jobs, and forwards requests to the actor of each job."""
 
     def __init__(self, catalog: JobCatalog, services: Services) -> None:
         self._catalog, self._services = catalog, services
@@ -67,7 +61,6 @@ class JobKeeper(Actor):
         self._lists: dict[str | None, list[RequestJob]] = {}
         """owners whose jobs are being listed, each with the requests for the next list; the key None: all owners"""
         self._excess: Counter[ActorRef] = Counter()
-        """the number of requests of each session that were refused because the session had too many"""
         self._next_look: Timer | None = None
         """the timer of the next search for expired jobs; None before the first request about jobs of a shared folder"""
 
@@ -256,7 +249,6 @@ class JobKeeper(Actor):
         self._opening[place].append(asked)
 
     def _list_jobs(self, asked: RequestJob, owner: str | None) -> None:
-        """List the jobs of an owner now, or after the present listing for this owner has ended."""
         if owner not in self._lists:
             self._lists[owner] = []
             self._order_list(owner, [asked])

@@ -39,9 +39,6 @@ class JobReads:
     """Answers the requests of clients that read one job.
 
     Args:
-        record: the record of the job.
-        job_state: the state of the job in memory.
-        reply: answers a request.
         park: keeps a request until it can be answered, or refuses it.
         info: returns the state of the job, for clients.
     """
@@ -57,7 +54,6 @@ class JobReads:
         self._reply, self._park, self._info = reply, park, info
         self.renew(record, job_state)
         self.parked: list[RequestJob] = []
-        """requests that cannot be answered yet"""
         self.to_run_again: set[int] = set()
         """rows that run again because their results on disk are damaged; these results are not returned"""
         self._log = array("Q")
@@ -66,7 +62,6 @@ class JobReads:
         self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
-        """the function that answers each kind of request that changes nothing"""
 
     def renew(self, record: JobRecord, job_state: JobState) -> None:
         """Replace the record and the state, because another program has changed the job."""
@@ -134,7 +129,6 @@ class JobReads:
         return job_state.is_open and (not job_state.is_sealed or row < job_state.rows.rows)
 
     def _valid(self, results: list[RowResult]) -> list[RowResult]:
-        """Return the results without those of rows in `to_run_again`."""
         again = self.to_run_again
         return [each for each in results if each.row not in again] if again else results
 
@@ -170,7 +164,6 @@ class JobReads:
 
         Args:
             reason: why the job is idle; used if the record has no reason.
-            programs: labels of the programs that use the job now.
         """
         job_state, labels = self._state, list(programs)
         return {

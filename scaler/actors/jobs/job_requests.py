@@ -1,6 +1,6 @@
 """JobRequests: answers requests about one job.
 
-Owned by the job, which passes on what the job keeper delivers. A request that cannot be answered yet waits in
+Owned by the job, which forwards the requests of the job keeper. A request that cannot be answered yet waits in
 `JobReads`. Each change is one order for the job writer; memory and the answer follow when it is on disk.
 """
 
@@ -48,7 +48,7 @@ from scaler.wire.messages.common import TaskStatus
 T = TypeVar("T")
 
 REFUSED_MOST = 1024
-"""Number of refused calls that are remembered; ranges in flight of older ones have arrived long ago."""
+"""Limit of the refused calls that are remembered. Ranges of older calls have arrived long ago."""
 
 NOT_KEPT = "it cannot be stored"
 NOT_SUBMITTED = "its program ended before it had submitted all rows: run that program again, or forget the job"
@@ -103,24 +103,17 @@ class RequestedJob(Protocol):
 
 
 class JobProgram(NamedTuple):
-    """A client at work on a job: it makes or continues it, or waits for its results."""
+    """A client that works on a job: it creates, continues or reads the job."""
 
     label: str
-    """how it calls itself, for people"""
     needs_run: bool = False
-    """whether it has compared its rows, and the job may run"""
+    """whether the client has compared its rows, and the job may run"""
     n_calls: int = 0
-    """how many calls of it have opened the job"""
+    """the number of the client's calls that have opened the job"""
 
 
 class JobRequests:
-    """The requests about one job.
-
-    Args:
-        job: carries out what they ask for.
-        record: only the job writer uses it.
-        read_options: reads the options of a task.
-    """
+    """The requests about one job. Only the job writer uses the record."""
 
     def __init__(
         self,
@@ -134,10 +127,8 @@ class JobRequests:
         self._job, self._record, self._state, self._catalog, self._outbox = job, record, job_state, catalog, outbox
         self._read_options = read_options
         self._programs: dict[ActorRef, JobProgram] = {}
-        """by the sessions of their clients"""
         self.reading = JobReads(record, job_state, self._reply, self._park, self._info)
         self._refused_calls: set[bytes] = set()
-        """tokens of calls whose rows were refused, by the job writer or here"""
         self._deferred: list[RequestJob] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self._reported_idle = ""
@@ -201,7 +192,6 @@ class JobRequests:
         return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
 
     def _run_steps(self, asked: RequestJob, steps: Steps, value: Any = None) -> None:
-        """Continue until the next order for the job writer, or to the end."""
         try:
             order, failing = steps.send(value)
         except StopIteration:
@@ -226,7 +216,6 @@ class JobRequests:
         return self.reading.take_rows(failed.body[:TOKEN_BYTES])
 
     def _refuse(self, call: bytes) -> None:
-        """Refuse all further rows of a call."""
         if len(self._refused_calls) >= REFUSED_MOST:
             self._refused_calls.clear()
         self._refused_calls.add(call)
@@ -261,7 +250,6 @@ class JobRequests:
             self._job.continue_soon()
 
     def _other_programs(self, asked: RequestJob) -> str:
-        """Return the labels of the other programs at work on the job, separated by commas."""
         return ", ".join(each.label or "?" for key, each in self._programs.items() if key is not asked.session)
 
     def _is_alone(self, asked: RequestJob) -> bool:
@@ -307,16 +295,12 @@ class JobRequests:
         self._reply(asked, info_of(asked.request, {**self._info(), **more}))
 
     def _check_revision(self, revision: int) -> None:
-        """Raise `JobRevisionError` unless rows and terms are those that a client has compared. The job writer calls
-        it.
-        """
+        """Raise `JobRevisionError` unless a client has compared this revision. Called by the job writer."""
         if self._record.revision != revision:
             raise JobRevisionError(CHANGED)
 
     def _check_may_replace(self, revision: int) -> None:
-        """Raise `JobRevisionError` if known rows must not change: another call relies on them. The job writer calls
-        it.
-        """
+        """Raise `JobRevisionError` if another call relies on the known rows. Called by the job writer."""
         self._check_revision(revision)
         if self._record.is_compared:
             raise JobRevisionError(CHANGED)
@@ -535,7 +519,6 @@ class JobRequests:
         self._begin_version(asked)
 
     def _begin_version(self, asked: RequestJob) -> None:
-        """Begin a new version of the job. Its actor is the one that opens the record next."""
         request, record, job_state, terms = asked.request, self._record, self._state, self._new_terms(asked)
         if terms is None:
             return
@@ -630,7 +613,6 @@ class JobRequests:
         self._close(asked, lambda: folder.remove(record), is_gone)
 
     def _give(self, asked: RequestJob) -> None:
-        """Transfer the job to another owner, who opens it anew."""
         folder, record, owner = self._catalog.folder, self._record, asked.request.body.decode(errors="replace")
         if owner == self._state.terms.owner:  # it was given before, and the answer was lost
             self._reply(asked, info_of(asked.request, self._info()))
@@ -667,7 +649,6 @@ class JobRequests:
         self._job.order(order, then, alone=True)
 
     def _stay_open(self, asked: RequestJob, answer: JobResponse) -> None:
-        """Refuse a request to close or change the record, which has failed, and continue."""
         self.is_closing = False
         self._reply(asked, answer)
         deferred, self._deferred = self._deferred, []
@@ -682,7 +663,7 @@ class JobRequests:
         self._reply(asked, info_of(asked.request, self._info()))
 
     def leave(self, session: ActorRef) -> None:
-        """Forget a client that is gone."""
+        """Forget a client that has left."""
         self.reading.leave(session)
         self._detach(session)
 

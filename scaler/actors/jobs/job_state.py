@@ -17,17 +17,14 @@ from scaler.wire.messages.common import TaskStatus
 
 
 class JobState:
-    """How a job stands.
+    """The state of a job in memory.
 
     Args:
-        record: of the job, as it was opened.
-        rows: which of them have ended.
-        is_new: whether no scheduler has submitted any of them before.
-        is_new_version: whether this scheduler has just changed what the job is.
+        is_new: whether no scheduler has submitted any of the rows before.
+        is_new_version: whether this scheduler has just begun a new version of the job.
     """
 
     is_at_most_once = False
-    """whether none of its rows may begin twice"""
 
     is_fresh = True
     """whether its programs may still be reconnecting after a start of the scheduler"""
@@ -38,16 +35,15 @@ class JobState:
         self.state, self.reason, self.is_sealed = record.state, record.reason, record.is_sealed
         self.size_bytes, self.changed, self.duration_us = record.size_bytes, record.changed, record.duration_us
         self.failures = list(record.first_failures)
-        """the first ones"""
+        """the failures of the first failed rows"""
         self.max_failures = self.terms.max_failures
         self.trouble = ""
         """why nothing can be written at the moment"""
         self.lockout: Lockout | None = None
-        """why its owner is locked out"""
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the job has not ended."""
         return bool(self.state == OPEN)
 
     @property
@@ -85,7 +81,7 @@ class JobState:
         return too_many(most, failed, ended, "rows") if exceeds(most, failed, ended, is_end) else ""
 
     def summary(self) -> JobSummary:
-        """Return it in a line, for screens."""
+        """Return a summary of the job in one line, for screens."""
         rows, state = self.rows, PAUSED if self.lockout is not None and self.is_open else self.state
         return JobSummary(
             self.terms, state, self.reason or self.why_paused, self.is_sealed, rows.rows, rows.done, rows.failed,
@@ -93,7 +89,7 @@ class JobState:
         )  # fmt: skip
 
     def info(self) -> dict[str, Any]:
-        """Return it for clients."""
+        """Return the state of the job, for clients."""
         terms = self.terms
         more = {"options": terms.options.hex(), "token": terms.token, "seconds": self.duration_us / 1e6}
         more |= {"priority": terms.priority, "task_name": terms.task_name}

@@ -24,14 +24,12 @@ class NextRows(NamedTuple):
     n_rows: int
     arguments: Arguments
     at: int
-    """the position of the first row in `arguments`"""
 
 
 class OpenRows:
     """The rows of a job by number.
 
     Args:
-        ranges: the ranges in the record.
         ended: for each partly ended range, by its first row: one byte for each row, 1 if the row has ended, else 0.
     """
 
@@ -39,11 +37,9 @@ class OpenRows:
         self._firsts: list[int] = []
         self._counts: list[int] = []
         self._open: list[int] = []
-        """the number of rows of each range that have not ended"""
         self._states = dict(ended)
         """one byte for each row, by the first row of the range; only for ranges whose rows have different states"""
         self.n_submitted = 0
-        """the number of submitted rows that have not ended"""
         self.rows = self.done = self.failed = 0
         for each in ranges:
             self.add(each.first, each.n_rows)
@@ -51,7 +47,6 @@ class OpenRows:
             self.done += each.done
             self.failed += each.failed
         self._cursor = 0
-        """the index of the range to load next"""
         self._loaded: tuple[int, Arguments, int] | None = None
         """the range being submitted: its first row, its arguments, and how many of its rows `take` has passed"""
 
@@ -71,7 +66,6 @@ class OpenRows:
                 yield from (row for row, (is_over, was_over) in rows if is_over and not was_over)
 
     def _ended_at(self, at: int) -> bytes:
-        """Return one byte for each row of a range, which says whether the row has ended."""
         states = self._states.get(self._firsts[at])
         if states is None:
             return (_OPEN if self._open[at] else _ENDED) * self._counts[at]

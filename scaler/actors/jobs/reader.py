@@ -1,9 +1,8 @@
 """JobReader: answers requests about a job that another program has open, from the record that this program writes.
 
-Takes the place of the job's own actor while another program has the lock. Receives messages of the job keeper and the
-job writer. Sends to these and, through the outbox, to clients. Requests that would change the job are refused with the
-name of the other program. When the lock is free or the job was removed, this actor ends. The job keeper then passes
-open requests to the next actor of the job. The record is opened for reading only.
+Takes the place of the job's own actor. Receives messages of the job keeper and the job writer. Sends to these and,
+through the outbox, to clients. Refuses requests that would change the job, with the name of the other program. When the
+lock is free or the job was removed, this actor ends, and the next actor of the job receives the open requests.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ IDLE_SECONDS = 30.0
 """The record is closed after one to two intervals of this length without a request."""
 
 ENDING_SECONDS = 3.0
-"""The longest wait for the lock to be taken or released.
-
-The other program's scheduler holds the lock for a moment after the program has ended. If only that scheduler was
-killed, the program's next scheduler takes the lock in a moment.
-"""
+"""The longest wait for the lock to be taken or released, since a scheduler outlives its program for a moment."""
 
 
 def needs_program(job_state: JobState) -> bool:
@@ -54,23 +49,17 @@ class JobFreeError(Exception):
 
 
 class JobView:
-    """Answers requests from the record of a job that another program has open. Used by the job writer's thread alone.
-
-    Args:
-        place: the folder of the job.
-    """
+    """Answers requests from the record of a job that another program has open. Used by the job writer's thread alone."""
 
     def __init__(self, folder: JobFolder, place: Path) -> None:
         self._folder, self._place = folder, place
         self._record: JobRecord | None = None
         self._program = ""
-        """the name of the program that has the job open, or had it open last"""
         self._ending_since: float | None = None
         """when the other program, or its scheduler, was found to have ended; None while both run"""
 
     _state: JobState
     _reading: JobReads
-    """answers requests from the record; set, like `_state`, when the record is first opened"""
     _answer: JobResponse
     _is_left = False
     """whether no program had the job open at the last request"""
@@ -82,9 +71,8 @@ class JobView:
             now: the time of the actors' clock, in seconds.
 
         Raises:
-            JobFreeError: if no other program has the job open. Requests that only read are answered nevertheless in two
-                cases: the job is in the folder of a scheduler that may be starting again, or the job is a map whose
-                program may return.
+            JobFreeError: if no other program has the job open. Requests that only read are still answered if the job's
+                scheduler may be starting again, or if the job is a map whose program may return.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.in_use_error(self._place)
@@ -112,9 +100,7 @@ class JobView:
             record.rest()
 
     def _is_ending(self, used: JobInUseError | None, now: float) -> bool:
-        """Return whether the lock of the job is about to be released by the other program, or taken by that program's
-        next scheduler.
-        """
+        """Return whether the other program is about to release the job's lock, or its next scheduler to take it."""
         holder = self._folder.last_holder(self._place) if used is None else used.holder
         if used is not None:
             self._program = holder.name
@@ -185,12 +171,7 @@ def _stay(_asked: RequestJob) -> None:
 
 
 class JobReader(Actor):
-    """Answers requests about one job that another program has open.
-
-    Args:
-        place: the folder of the job.
-        keeper: the job keeper.
-    """
+    """Answers requests about one job that another program has open."""
 
     def __init__(self, place: Path, catalog: JobCatalog, outbox: Outbox, keeper: ActorRef) -> None:
         self._catalog, self._outbox, self._keeper = catalog, outbox, keeper
@@ -198,7 +179,6 @@ class JobReader(Actor):
         self._waiting: list[tuple[RequestJob, str]] = []
         """pending requests, each with the reason for waiting that its client has received"""
         self._asked_until_now = 0
-        """the number of requests since the last check for idleness"""
 
     def on_start(self) -> None:
         self.schedule(LOOK_SECONDS, JobDue(self._look))
@@ -210,9 +190,7 @@ class JobReader(Actor):
         self._ask(asked)
 
     def _ask(self, asked: RequestJob, reported: str = "") -> None:
-        """Have the job writer's thread answer a request. `reported`: the reason for waiting that the client received
-        last.
-        """
+        """Have the job writer's thread answer a request. `reported`: the last reason sent to the client."""
         then = partial(self._answered, asked, reported)
         self._catalog.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
 
@@ -238,7 +216,6 @@ class JobReader(Actor):
         self.schedule(LOOK_SECONDS, JobDue(self._look))
 
     def _rest(self) -> None:
-        """End, and close the record, if no request arrived or waits."""
         if self._asked_until_now or self._waiting:
             self._asked_until_now = 0
             self.schedule(IDLE_SECONDS, JobDue(self._rest))

@@ -1,7 +1,6 @@
 """RowSizes: how many rows of a job travel as one task, a range, and how the results of a range are stored.
 
-Used by the job. The rules are those of maps: a row of unknown duration travels alone, and later rows in ranges of some
-milliseconds. A failed row is stored by itself.
+Used by the job. Like in maps, a row of unknown duration travels alone, and later rows in ranges of some milliseconds.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from scaler.wire.messages.rows import pack, results_of, rows_together
 
 
 class RowSizes:
-    """How long rows take, and what follows from it.
+    """Measures how long rows take, to choose the size of ranges.
 
     Args:
-        most: so many rows may travel together; 1: none do.
+        most: the most rows in a range; 1: rows travel alone.
     """
 
     def __init__(self, most: int) -> None:
@@ -35,14 +34,14 @@ class RowSizes:
         return self._mean_us is not None
 
     def size(self, n_open: int) -> int:
-        """Return how many rows are to travel together now, of so many that are open."""
+        """Return how many of the open rows are to travel together now."""
         if self._most <= 1 or self._mean_us is None:
             return 1
         return rows_together(self._most, self._mean_us, n_open)
 
 
 def pieces_of(result: TaskResult) -> list[RowResult]:
-    """Return how the rows of a range have ended: neighbours that have ended well together, each other one alone."""
+    """Return how the rows of a range have ended: consecutive done rows together, each failed row alone."""
     first = index_of(result.task_id)
     if result.rows > 1 and result.status == TaskStatus.SUCCESS and not any(result.statuses):
         return [RowResult(first, TaskStatus.SUCCESS, (result.payload,), result.rows, result.duration_us)]

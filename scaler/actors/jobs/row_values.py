@@ -33,13 +33,7 @@ class StoreReader:
 
 
 class JobResults:
-    """Fetches the large results of a job from the agents that hold them.
-
-    Args:
-        actor: the actor of the job.
-        client_id: the id of the job at the object store.
-        owner: the owner of the job.
-    """
+    """Fetches the large results of a job, whose id at the object store is `client_id`, from the agents that hold them."""
 
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store
@@ -50,9 +44,7 @@ class JobResults:
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result, and the reason why the result is lost. Both are empty until the agent has sent
-        the frames.
-        """
+        """Return the frames of a result, and why it is lost. Both are empty until the agent has sent the frames."""
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:

@@ -24,11 +24,9 @@ class SubmittedRows:
     """Makes the tasks of rows.
 
     Args:
-        spawn: has the actor of a task begin.
-        context: of all of them.
-        tasks: those that have not ended, by row; a range by its first one.
-        options_resubmitted: those of a row that was said before, and must not begin a second time.
-        record: of the job, as it was opened.
+        spawn: starts the actor of a task.
+        tasks: the open tasks by row; a range by its first row.
+        options_resubmitted: the options of a row that was submitted before, and must not start twice.
     """
 
     def __init__(
@@ -46,7 +44,7 @@ class SubmittedRows:
         self._context_reopened = copy(context)
         self._context_reopened.adoption = None
         self.reopened = set(record.reopened)
-        """rows that have failed and are to run again: what agents may have of them is how they have failed"""
+        """failed rows that run again: agents may have only results of their failed runs"""
 
     def submit(self, terms: JobTerms, rows: NextRows) -> None:
         """Make the task of a row, or of rows that travel together."""
@@ -71,7 +69,6 @@ class SubmittedRows:
                 self.reopened.difference_update(range(each.row, each.row + each.n_rows))
 
     def _split(self, context: ClientContext, spec: Task, current_run: CurrentRun) -> Sequence[ActorRef]:
-        """Called by a worker proxy or a task: see `ClientContext.split`."""
         first = index_of(spec.task_id)
         if first not in self._tasks.ranges:
             return ()

@@ -1,8 +1,7 @@
 """Located frames: a placeholder for a large result that stays at its agent: its location and its size.
 
-Agent sessions make placeholders, which are passed on like any frames and kept by the object store. The agent keeps the
-value while anything in this process refers to the placeholder. Then the session has the agent delete the value. So the
-agent also deletes the value of a result that is dropped anywhere in the scheduler.
+Made by agent sessions, and kept by the object store like any frames. The agent keeps the value while anything in this
+process refers to the placeholder. Then the session has the agent delete the value.
 """
 
 from __future__ import annotations
@@ -16,11 +15,7 @@ from scaler.shared_memory import size_at
 
 
 class LocatedFrames(Sequence[Any]):
-    """A placeholder for the frames of one value at an agent.
-
-    Args:
-        location: where processes of the agent's host find the value.
-        host: the session of the agent.
+    """A placeholder for the frames of one value at an agent, whose session is `host`.
 
     Attributes:
         lost: why the value was lost; empty while the agent has the value.

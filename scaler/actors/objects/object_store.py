@@ -4,19 +4,19 @@ Receives messages from client sessions (store, delete, fetch, the client left), 
 (use, release) and agent sessions (fetch, copies of their agent, the agent left). Sends requested objects to the outbox,
 and requests to delete copies to agent sessions.
 
-An object is kept while a client holds it or a task uses it. Then the store drops the bytes at once and has them deleted
-on the hosts with a copy. Hosts keep copies of functions for the retention time, because a function that is sent again
-has the same id. (docs/howto/objects.md is the user's view.)
+An object is kept while a client holds it or a task uses it. Then its bytes and its copies on hosts are deleted. Hosts
+keep copies of functions for the retention time, because a function that is sent again has the same id.
+(docs/howto/objects.md is the user's view.)
 
-For a large result, or a large object of a client on this host, the store has only the location and the keeper. The
-keeper is the session of the client or agent with the bytes. Readers that can open the location receive the location.
-For all other readers the store requests the bytes from the keeper and forwards them: from an agent in parts, as fast as
-readers read. If the agent is lost, a host with a copy becomes the keeper. Without a copy the object is lost. Then the
-owner of the object, the graphs that need it, and later readers are notified.
+For a large result, or a large object of a client on this host, the store has only the location and the keeper: the
+session of the client or agent with the bytes. Readers that cannot open the location receive the bytes, which the store
+requests from the keeper: from an agent in parts, as fast as readers read. If the agent is lost, a host with a copy
+becomes the keeper. Without a copy the object is lost, and its owner, the graphs that need it, and later readers are
+notified.
 
 Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
-result it is, may change it. A value of another client with the same id is kept separately, for that client alone.
-Functions are shared, since the session checks that the id is the hash of the content.
+result it is, may change it. A value of another client with the same id is kept for that client alone. Functions are
+shared, since the session checks that the id is the hash of the content.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ LATE_SECONDS = 2.5
 """How long a new scheduler waits for the owners of objects to return before it reports objects as not found."""
 
 LOST_MOST = 1024
-"""How many lost results are remembered, with the reasons. A request that was sent before the loss was reported gets its
-reason from this memory.
-"""
+"""Limit of the remembered lost results, each with its reason, for requests sent before the loss was reported."""
 
 
 class ObjectStore(Actor):
@@ -249,9 +247,7 @@ class ObjectStore(Actor):
 
     @handles(HostHasAll)
     def _host_has_all(self, has: HostHasAll) -> None:
-        """Add a host that has the whole value to the sources of the value's stream. If the stream has ended, serve the
-        readers that wait.
-        """
+        """Add a host with the whole value to the stream's sources. If the stream has ended, serve waiting readers."""
         stored = self._objects.get(has.object_id)
         if stored is None or stored.stream is None:
             return
@@ -295,9 +291,7 @@ class ObjectStore(Actor):
                 del recently_lost[next(iter(recently_lost))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
-        """Answer the pending requests for an object with `frames`. If `frames` is empty, stream the bytes, or report
-        that they are lost.
-        """
+        """Answer pending requests with `frames`. If `frames` is empty, stream the bytes, or report their loss."""
         waiting, stored.waiting = stored.waiting, {}
         for peer, fetch in waiting.items():
             if stored.stream is None or frames:
@@ -552,11 +546,9 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether a new value replaces the stored value. A function does, since its id is the hash of its content. A
-    result does, too.
+    """Return whether a new value replaces the stored value: a function (its id is the hash of its content) or a result.
 
-    A task is refused if its id is in use. So if another client has an object with the id of a result, that client
-    stored the object later than the task was submitted.
+    A task is refused if its id is in use. So another client's object with the id of a result was stored after the task.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

@@ -1,7 +1,6 @@
 """ObjectTable: the objects that the scheduler knows: where the bytes of each are, who needs it, and who has copies.
 
-Only the object store changes the table, and the table outlives that actor. The monitor, the census and sessions read
-it.
+Changed by the object store alone, which it outlives; read by the monitor, the census and sessions.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ class StoredObject:
         self.waiting: dict[Peer, FetchObject] = {}
         """pending requests for the bytes, by peer, in the order of arrival; a reconnected peer sends a new request"""
         self.stream: ValueStream | None = None
-        """the transfer of the bytes from their agent to readers that cannot open the location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
         """clients that sent the object and have not deleted it or left; without owners, tasks may still use it"""
@@ -47,7 +45,6 @@ class StoredObject:
         self.owner_session: ActorRef | None = None
         """of a result: the session of the client that owns the result, to which a loss is reported"""
         self.payer: Owner | None = None
-        """the owner against whose quota the object counts"""
         self.supplier: ClientId | None = None
         """the only client that may send the bytes: it stored the object, or submitted the task of the result"""
         self.other_clients: dict[ClientId, StoreObject] = {}
@@ -67,7 +64,6 @@ class StoredObject:
         self.location = location
         """where processes of the host find the bytes; empty if the bytes are in this process, or have no location"""
         self.source = source
-        """the session of the client or agent that has the bytes"""
 
     def end_stream(self) -> None:
         """End the stream. Readers without the whole value become pending requests again."""
@@ -76,9 +72,7 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def reset_host(self, host: ActorRef) -> bool:
-        """Drop the requests from and to a host that was lost or has reconnected. Return whether to answer the pending
-        requests now.
-        """
+        """Drop requests from and to a host that was lost or reconnected. Return whether to answer pending requests."""
         stream = self.stream
         if stream is None or self.source is None:
             return False
@@ -146,15 +140,12 @@ class ObjectTable:
         self.located: dict[ActorRef, dict[ObjectId, None]] = {}
         """objects whose bytes only agents have, by the session of the agent: dicts as ordered sets"""
         self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
-        """the graphs that need each object, to which a loss is reported"""
         self.functions: dict[ObjectId, StoredObject] = {}
         self.pending = PendingRequests()
         self.recently_lost: dict[ObjectId, str] = {}
-        """the latest lost results, at most `LOST_MOST`, each with the reason"""
         self.size_bytes = 0
         """bytes of all objects, and of the arguments of open tasks"""
         self.shared_bytes = 0
-        """bytes of objects in memory that clients and agents share"""
 
     def count(self, object_id: ObjectId, stored: StoredObject, sign: int) -> None:
         """Add an object to the totals, or subtract it. `sign`: 1 to add, -1 to subtract."""

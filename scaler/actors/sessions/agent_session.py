@@ -1,10 +1,8 @@
 """AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
 
 Receives messages from the edge (batches from the agent) and the acceptor. Sends to its worker proxies, the sessions of
-the clients inside its processors, the object store and, through the outbox, to the agent.
-
-The session supervises its proxies. If a proxy fails, the session ends and the agent is asked for a new hello, so that
-both sides agree on who has which task.
+the clients inside its processors, the object store and, through the outbox, to the agent. If a proxy fails, the session
+ends and the agent is asked for a new hello, so that both sides agree on who has which task.
 """
 
 from __future__ import annotations
@@ -118,8 +116,7 @@ class AgentSession(Session):
     Args:
         names: the names of all workers of the agent; `identity` has only the first names, of workers that take tasks.
         held: the runs that the agent has.
-        agents: the number of agents of its last scheduler; 0 if the agent had no scheduler, or does not know the
-            number.
+        agents: the number of agents of its last scheduler; 0 if unknown, or if the agent had no scheduler.
         is_back: whether the agent had a scheduler before, or another session at this scheduler.
     """
 
@@ -145,7 +142,6 @@ class AgentSession(Session):
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._to_start: deque[list[HeldRun]] = deque()
-        """the held runs of each worker that has not been started yet"""
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
@@ -154,11 +150,9 @@ class AgentSession(Session):
         self._slices = Slices(self)
         """pending messages for all workers; later messages for single workers are queued behind these messages"""
         self._nested: dict[int, list[ActorRef]] = {}
-        """the sessions of the clients inside the agent's processors, by processor"""
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}
         """results that the agent keeps until nothing in the scheduler refers to their placeholders"""
         self._watcher: ActorRef | None = None
-        """the actor that receives the agent's reports"""
         self._is_draining = False
         self._ended_processors: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
 
@@ -177,7 +171,6 @@ class AgentSession(Session):
         self._report_if_all_started()
 
     def _start_worker(self, index: int) -> None:
-        """Start the proxy of the next worker, with the held runs of that worker."""
         if not self._to_start:
             return  # the session has ended
         held = self._to_start.popleft()
@@ -202,7 +195,6 @@ class AgentSession(Session):
 
     @handles(_OpenMore)
     def _open_more(self, _more: _OpenMore) -> None:
-        """Start more proxies of workers, unless the agent is disconnected or draining."""
         if self._is_draining or not self._peer.connection:
             return
         known = len(self._workers)
@@ -241,9 +233,7 @@ class AgentSession(Session):
         self._news_of_runs(results)
 
     def _with_values(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return the results, with placeholders for values that stay at the agent. Results that the agent has resent
-        are left out.
-        """
+        """Return the results that were not resent, with placeholders for values that stay at the agent."""
         new = (result for result in results if not (result.location and self._is_here(result)))
         return Batch[RunResult](self._located(result) if result.location else result for result in new)
 
@@ -354,7 +344,6 @@ class AgentSession(Session):
 
     @handles(Batch[WorkersClosed])
     def _workers_closed(self, batch: Batch[WorkersClosed]) -> None:
-        """Change the number of workers that take tasks, since the engine has more or fewer slots now."""
         n_open = max(0, len(self._names) - batch[-1].closed)
         was_open, self._n_open = self._n_open, n_open
         if self._is_draining or n_open == was_open:

@@ -43,10 +43,8 @@ class ClientGraphs:
         self._owner, self._start_actor, self._put, self._audit, self._objects = owner, start_actor, put, audit, objects
         self._graphs: dict[GraphId, ActorRef] = {}
         self._sizes: dict[GraphId, int] = {}
-        """the number of nodes of each graph"""
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
         self._without_nodes: set[GraphId] = set()
-        """announced graphs whose nodes have not arrived"""
 
     def __len__(self) -> int:
         return len(self._graphs)
@@ -64,10 +62,8 @@ class ClientGraphs:
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
     def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
-        """Add announced graphs. The nodes of each graph arrive later.
-
-        Args:
-            again: the resubmission of the client while it resubmits, else None.
+        """Add announced graphs, whose nodes arrive later. `again`: the client's resubmission while it resubmits, else
+        None.
         """
         for spec in batch:
             graph = self.get(spec.graph_id)
@@ -119,7 +115,6 @@ class ClientGraphs:
                 self._refuse(nodes)
 
     def _why_not(self, node: GraphNode) -> str:
-        """Return why a node may not run; empty if the node may run."""
         if node.object_ids and self._objects.is_foreign(node.object_ids):
             return FOREIGN
         return TAKEN if self._objects.is_of_another(node.task_id) else ""

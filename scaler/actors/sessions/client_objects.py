@@ -1,7 +1,6 @@
 """ClientObjects: what one client has stored, requests, and may read.
 
-Owned by the client session. The objects themselves are in the object store. Only the frames of functions are read here,
-to check that the id is the hash of the content.
+Owned by the client session. The objects are in the object store. The id of a function is checked against its content.
 """
 
 from __future__ import annotations
@@ -27,11 +26,9 @@ class ClientObjects:
     """The access of one client to the object store.
 
     Args:
-        session: the session of the client.
         payer: the owner against whose quota the client's objects count. For a client in a task it changes with the
             task.
-        reads_all: whether the client may read objects of all owners. Clients in tasks may, since they work for several
-            owners.
+        reads_all: whether the client may read objects of all owners, as clients in tasks may, which work for several.
     """
 
     def __init__(

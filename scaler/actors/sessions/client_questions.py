@@ -1,7 +1,6 @@
 """ClientQuestions: explains what the tasks of one client wait for, to that client, its graphs, and admins.
 
-Owned by the client session. Questions about held tasks are answered here. Questions about other tasks are forwarded to
-the actors of those tasks.
+Owned by the client session. Answers questions about held tasks, and forwards other questions to the tasks' actors.
 """
 
 from __future__ import annotations

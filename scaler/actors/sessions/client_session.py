@@ -3,9 +3,8 @@
 Receives messages from the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its
 graphs and the object store. Sends to these, the acceptor and, through the outbox, to the client.
 
-The session supervises its tasks and graphs. If the actor of a task or graph fails, this task or graph is reported as
-failed, without other effects. If a graph needs the result of another graph or of a task, the session passes the result
-on (`AwaitedTasks`). Objects are in the object store.
+If the actor of a task or graph fails, the session reports only this task or graph as failed. It passes results that
+graphs need from other graphs or tasks on (`AwaitedTasks`). Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -99,9 +98,7 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""The most open tasks that are searched for a task that a viewer watches. The monitor learns of tasks beyond this limit
-when their state changes.
-"""
+"""The most open tasks that are searched for a watched task. The monitor learns of others with their next state."""
 
 
 class ClientSession(Session):
@@ -113,10 +110,8 @@ class ClientSession(Session):
 
     role = CLIENT
     reads_all: ClassVar[bool] = False
-    """whether the client may read objects of all owners"""
 
     _context: ClientContext
-    """the context of the client's tasks; set in `on_start`"""
     _objects: ClientObjects
     _graphs: ClientGraphs
     _questions: ClientQuestions
@@ -164,7 +159,6 @@ class ClientSession(Session):
 
     @handles(AgentsReturned)
     def _agents_are_back(self, _news: AgentsReturned) -> None:
-        """Stop searching for runs of new tasks at agents."""
         self._context.adoption = None
 
     @handles(RunsAreHeld)
@@ -257,7 +251,6 @@ class ClientSession(Session):
 
     @handles(CancelForAdmin)
     def _cancel_as_admin(self, request: CancelForAdmin) -> None:
-        """Cancel the open tasks that an admin's request names."""
         found: dict[TaskId, TaskCancel] = {}
         task_ids, ranges = [*self._tasks, *self._held], dict(self._tasks.ranges)
 

@@ -1,8 +1,8 @@
 """HeldTasks: the tasks of one client that wait because the quota of its owner is exhausted.
 
-Owned by the client session, which starts the tasks that it takes from here. Tasks of a client that had another
-scheduler are held until the agents have returned. If an agent has a run of a task, the task starts regardless of the
-quota. Nested tasks are never held. The parent of a nested task waits for it, and counts against the same quota.
+Owned by the client session. Tasks of a client that had another scheduler are held until the agents have returned. A
+task that an agent runs starts regardless of the quota. Nested tasks are never held: their parent waits for them, and
+counts against the same quota.
 """
 
 from __future__ import annotations
@@ -19,11 +19,7 @@ from scaler.wire.messages.vocabulary import QUOTA
 
 
 class HeldTasks:
-    """The held tasks of one session, in order of submission.
-
-    Args:
-        owner: the owner whose quota applies.
-    """
+    """The held tasks of one session, in order of submission. The quota of `owner` applies."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -41,9 +37,7 @@ class HeldTasks:
         return task_id in self.tasks
 
     def admit(self, batch: Sequence[Task], open_tasks: Container[TaskId], session: ActorRef) -> Sequence[Task]:
-        """Return the tasks that may start, and hold all other tasks. The session is notified when the quota has
-        capacity again.
-        """
+        """Return the tasks that may start; hold all others, until the quota notifies the session of capacity."""
         new = [spec for spec in batch if spec.task_id not in open_tasks and spec.task_id not in self.tasks]
         room = 0 if self.tasks or self.awaits_agents else self._owner.room()
         for spec in new[room:]:

@@ -1,15 +1,14 @@
 """NestedSession: the client inside a processor. It ends with the process, not after a time-out.
 
-The tasks of the process may hold the interpreter for minutes, or the process may be stopped while it waits, so silence
-means nothing. The agent notices the end of the process. Then the agent's session ends the nested session. If the
-agent's session ends, the nested session ends, too. The tasks of an ended nested session are cancelled, since nested
-tasks end with the process of their parent.
+A process may be silent for minutes, because its task holds the interpreter or because it is stopped while it waits. The
+agent notices the end of the process, and the agent's session then ends the nested session, at the latest with itself.
+The tasks of an ended nested session are cancelled, since nested tasks end with the process of their parent.
 
 Nested tasks name the account of their root client, so a recursion has the share of one client. Code in a task could
 name another account; it could also do anything else to a worker.
 
-The session reports to the agent when the process only waits, and may be stopped. It reports again when the process must
-continue, because an item for the client is about to be sent.
+The session reports to the agent when the process only waits, and may be stopped. It reports again when an item for the
+client is about to be sent, so that the process must continue.
 """
 
 from __future__ import annotations
@@ -38,12 +37,7 @@ ACCOUNTS_REMEMBERED = 64
 
 
 class NestedSession(ClientSession):
-    """The session of one client inside a task.
-
-    Args:
-        agent: the session of the agent that runs the task.
-        processor: the number of the processor at that agent.
-    """
+    """The session of one client inside a task, which runs in a processor of an agent."""
 
     role = NESTED_CLIENT
     reads_all = True
@@ -52,7 +46,6 @@ class NestedSession(ClientSession):
         super().__init__(*arguments)
         self._agent, self._processor = agent, processor
         self._wait = 0
-        """the number of the current wait of the task"""
         self._contexts: dict[int, ClientContext] = {}
         """contexts by account, since the process runs tasks of several clients"""
 
@@ -96,9 +89,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report to the agent that the client only waits. If an item for the client is pending, do nothing: the client
-        reports again.
-        """
+        """Report to the agent that the client only waits, unless an item is pending: the client then reports again."""
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

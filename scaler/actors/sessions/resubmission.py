@@ -16,7 +16,7 @@ from scaler.wire.messages.rows import row_ids
 
 
 class EitherLookup:
-    """What is in one of two places."""
+    """The union of several containers of task ids."""
 
     def __init__(self, *places: Container[TaskId]) -> None:
         self._places = places
@@ -26,19 +26,19 @@ class EitherLookup:
 
 
 class Resubmission:
-    """The calls that a client says again, of which some may have ended.
+    """The calls that a client resubmits, some of which may have ended.
 
     Args:
-        open_tasks: those that were open when its session began anew.
-        said: what it was told in the new session.
-        most: how many tasks it may have; of results beyond these, it is not known that their tasks have ended.
+        open_tasks: the tasks that were open when the session was reset.
+        said: what the client has received in the new session.
+        most: the limit of tasks; for further results, it is not remembered that their tasks have ended.
     """
 
     def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any], most: int) -> None:
         self._told: set[TaskId] = set()
         self._tasks = set(open_tasks)
         self._heard: set[TaskId] = set()
-        """what was said again: if it comes once more it is to run, since its result is lost"""
+        """resubmitted tasks: a task that is submitted once more must run, since its result is lost"""
         for item in said:
             if len(self._told) >= most:
                 break
@@ -49,52 +49,48 @@ class Resubmission:
             elif type(item) is ObjectResponse and item.found == LOST:
                 self.lose(item.object_id)
         self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
-        """unknown ones: when all nodes are there, it is known whether their results are on their way"""
+        """unknown graphs: a graph whose nodes have all arrived runs, unless all of its results are on their way"""
 
     def is_over(self, heartbeat: ClientHeartbeat, arriving_bytes: int) -> bool:
-        """Return whether all that is said again has come before a heartbeat.
-
-        Args:
-            arriving_bytes: of a large message that has come in part.
-        """
+        """Return whether all was resubmitted. `arriving_bytes`: of a large message that has arrived in part."""
         return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
 
     def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
-        """Leave out what was open and has ended."""
+        """Return the tasks without those that were open and have ended."""
         known, heard = self._tasks, self._heard
         left_out = {each.task_id for each in batch if each.task_id in known and each.task_id not in heard}
         heard |= left_out
         return [spec for spec in batch if spec.task_id not in left_out or spec.task_id in open_tasks]
 
     def knows_any(self, task_ids: Iterable[TaskId]) -> bool:
-        """Return whether any of these tasks was open, or has ended, when the session began anew."""
+        """Return whether any of these tasks was open, or had ended, when the session was reset."""
         return not self._tasks.isdisjoint(task_ids)
 
     def lose(self, object_id: ObjectId) -> None:
-        """The client is told that a large result is lost, and may want it made again."""
+        """Forget a large result whose loss was reported to the client, which may submit its task again."""
         self._told.discard(TaskId(object_id))
         self._tasks.discard(TaskId(object_id))
 
     def tell(self, task_id: TaskId) -> None:
-        """Note that the client is told the result of a node."""
+        """Note that the result of a node was sent to the client."""
         self._told.add(task_id)
 
     def announce(self, spec: GraphTask) -> None:
-        """Take a graph that is unknown, or has ended. It has nodes."""
+        """Add a graph with nodes that is unknown, or has ended."""
         self._graphs[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
 
     def has_graph(self, graph_id: GraphId) -> bool:
-        """Return whether the nodes of a graph belong here."""
+        """Return whether a graph was announced here, and not all of its nodes have arrived."""
         return graph_id in self._graphs
 
     def add_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
-        """Take inputs of a graph, which come before its nodes."""
+        """Add inputs of a graph, which arrive before its nodes."""
         self._graphs[graph_id][1].extend(inputs)
 
     def add_nodes(
         self, graph_id: GraphId, nodes: Iterable[GraphNode]
     ) -> tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]] | None:
-        """Take nodes of a graph. Return the whole graph if it is to run."""
+        """Add nodes of a graph. Return the whole graph if it must run."""
         spec, inputs, heard = self._graphs[graph_id]
         heard.extend(nodes)
         if len(inputs) + len(heard) < spec.node_count:
@@ -103,5 +99,5 @@ class Resubmission:
         return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, inputs, heard)
 
     def forget(self, graph_id: GraphId) -> None:
-        """A graph is cancelled."""
+        """Remove a cancelled graph."""
         self._graphs.pop(graph_id, None)

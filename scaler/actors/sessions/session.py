@@ -36,26 +36,20 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""If a connection ends after this much silence and three missing heartbeats, the network may have ended it. Then the
-peer may take its whole time-out to reconnect.
-"""
+"""Silence, with three missing heartbeats, after which a peer may take its whole time-out to reconnect."""
 
 REFUSED_MOST = 10
 """A session ends when shared actors could not handle this number of messages of its peer."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
-"""A timer that fires more than `LATE_SECONDS` late shows that the process may have been stopped. Messages that arrived
-during the stop may need `LATE_MAIL_SECONDS` to get through the socket.
-"""
+"""A timer this late shows a stopped process, whose waiting messages then get `LATE_MAIL_SECONDS` to be read."""
 
 
 class Session(Actor):
     """The session of one peer.
 
     Args:
-        identity: the identity in the hello of the peer.
         title: the name of the peer in the log.
-        peer: the peer, to which the session sends.
         timeout_seconds: how long the peer may be silent.
         come_back_seconds: how long the peer may be disconnected.
     """
@@ -85,7 +79,6 @@ class Session(Actor):
         """the first interval between heartbeats, perhaps with a stop of the peer, and the shortest; 0 if unknown"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
-        """number of messages of the peer that shared actors could not handle"""
 
     def on_start(self) -> None:
         self._last_received_at = self.now()
@@ -176,7 +169,6 @@ class Session(Actor):
             self._depart(FAILED, reason)
 
     def _depart(self, departure: Departure, reason: str) -> None:
-        """Report that the peer has left or is lost, and end the session."""
         self._report_left(departure, reason)
         self.stop_now()
 
@@ -199,7 +191,6 @@ class Session(Actor):
         return logging.WARNING if has_spoken else logging.DEBUG
 
     def _log_disconnected(self, reason: str, seconds: float) -> None:
-        """Log that the connection is lost, and how long the peer may take to reconnect."""
         logger.log(self._level(), "%s: %s; it has %.3g s to reconnect", self._title, reason, seconds)
 
     def _notify_lost(self) -> None:

@@ -21,17 +21,11 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have before further tasks are refused. One window is not enough: the
-client may already count tasks as ended that are still open in the scheduler.
-"""
+"""How many windows of open tasks a client may have: tasks that it counts as ended may be open in the scheduler."""
 
 
 class TaskBounds:
-    """Limits the number of open tasks of one client.
-
-    Attributes:
-        most: how many tasks the client may have open without a quota.
-    """
+    """Limits the open tasks of one client: to `most`, if its owner has no quota."""
 
     def __init__(
         self,
@@ -57,8 +51,7 @@ class TaskBounds:
         """Return the tasks that the client may have open, and refuse all other tasks.
 
         Args:
-            again: the resubmission of the client while it resubmits, else None. Tasks that have ended since they were
-                submitted are left out.
+            again: the client's resubmission, else None. Tasks that have ended since they were submitted are left out.
         """
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:

@@ -1,13 +1,12 @@
 """Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
 
 Receives held runs from agent sessions, lost runs from worker proxies, requests for runs from tasks, sessions and jobs,
-and announced requests from graphs. Sends offers to tasks, which decide whether to adopt. Cancels runs that no task has
-claimed in time.
+and announced requests from graphs. Offers runs to tasks, which decide whether to adopt. Cancels unclaimed runs in time.
 
 A client resubmits its tasks to a new scheduler while agents may still run them. A resubmitted task requests its run
-here before it waits for a worker. The answer is delayed while agents may still return: until as many have returned as
-the last scheduler had, or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too: it may adopt
-the run if the agent returns before the task has started elsewhere. The table outlives the actor.
+here before it waits for a worker. The answer is delayed until as many agents have returned as the last scheduler had,
+or for `HOLD_SECONDS`. A task that lost its run with its agent may adopt the run if the agent returns before the task
+has started elsewhere. The table outlives the actor.
 """
 
 from __future__ import annotations
@@ -82,11 +81,7 @@ class AdoptionTable:
 
 
 class Adoption(Actor):
-    """Matches the runs that agents hold with the tasks of clients and jobs.
-
-    Args:
-        keep_seconds: how long a run waits for its task, and a task for its run.
-    """
+    """Matches the runs that agents hold with the tasks of clients and jobs, which wait for each other `keep_seconds`."""
 
     def __init__(self, table: AdoptionTable, keep_seconds: float) -> None:
         self._table = table
@@ -193,7 +188,6 @@ class Adoption(Actor):
             asker.send(RunsAreHeld(task_ids))
 
     def _is_time(self, patient: bool) -> bool:
-        """Return whether the wait for agents is over."""
         return self._table.are_agents_back or self.now() >= self._ends_at(patient)
 
     def _ends_at(self, patient: bool) -> float:
@@ -226,7 +220,6 @@ class Adoption(Actor):
         self._slices.go_on()
 
     def _look_later(self) -> None:
-        """Send the answers that are due, forget old runs and tasks, and set the timer."""
         table, now = self._table, self.now()
         if table.impatient and self._is_time(patient=False):
             self._send_not_held(table.impatient)
@@ -271,7 +264,6 @@ class Adoption(Actor):
             del known[key]
 
     def _times(self) -> Iterator[float]:
-        """Iterate over the times at which something is due."""
         table = self._table
         if table.impatient:
             yield self._ends_at(patient=False)

@@ -26,9 +26,7 @@ class ClientContext:
     """The actors, settings, account and owner that the tasks of one client share.
 
     Args:
-        label: the label of the client.
-        adoption: the actor that knows whether an agent has a run of a task; None if the client has had no other
-            scheduler.
+        adoption: the actor that finds runs at agents; None if the client has had no other scheduler.
     """
 
     __slots__ = (
@@ -75,20 +73,16 @@ class ClientContext:
         self.graph_id: GraphId | None = None
         """the id of the graph whose nodes the tasks are; None for other tasks"""
         self.open_rows: OpenRows = _no_rows
-        """a function that replaces the task of a range by one task for each row"""
         self.records_starts = False
         """whether the session records each start of a task, and orders are held until the start is recorded"""
         self.has_started = False
-        """whether any task of the client was assigned to a worker"""
         self.since = 0.0
         """when the scheduler received the graph whose nodes the tasks are"""
 
     def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
-        """Replace a waiting or assigned range by one task for each row. Return the new tasks; empty if the client has
-        left.
+        """Replace a waiting or assigned range by one task for each row. Return the tasks; empty if the client has left.
 
-        This is a direct call, not a message, because client session and worker proxy must always agree on which tasks
-        exist.
+        A direct call, because client session and worker proxy must always agree on which tasks exist.
         """
         return self.open_rows(self, spec, current_run)
 

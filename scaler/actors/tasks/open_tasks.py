@@ -15,11 +15,7 @@ Key = TypeVar("Key")
 
 
 class OpenTasks(Generic[Key]):
-    """Open tasks by key. The key of a range is the key of its first row.
-
-    Args:
-        owner: the owner of the tasks.
-    """
+    """Open tasks by key. The key of a range is the key of its first row."""
 
     __slots__ = ("_owner", "_tasks", "ranges")
 
@@ -27,7 +23,6 @@ class OpenTasks(Generic[Key]):
         self._owner = owner
         self._tasks: dict[Key, ActorRef] = {}
         self.ranges: dict[Key, int] = {}
-        """the number of rows of each range"""
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -25,20 +25,14 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""Events after which the function may have started, each with a status. An at-most-once task then fails with this
-status. Other tasks may run again.
-"""
+"""The status of an at-most-once task after events by which it may have started. Other tasks may run again."""
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
 """Text appended to the reason why an at-most-once task fails."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:
-    """Return why a task is run again after `result`; empty if the task is not run again.
-
-    Args:
-        retries: number of earlier retries.
-    """
+    """Return why a task is run again after `result` and `retries` earlier retries; empty if it is not run again."""
     if retries >= options.retries:
         return ""
     if result.status == TaskStatus.FAILED:
@@ -49,10 +43,6 @@ def retry_reason(options: Options, result: RunResult, retries: int) -> str:
 
 
 def delay_seconds(options: Options, retries: int) -> float:
-    """Return the wait before a retry. The wait doubles with each retry.
-
-    Args:
-        retries: number of earlier retries.
-    """
+    """Return the wait before a retry. The wait doubles with each of the earlier `retries`."""
     first = options.retry_delay_ms / 1000
     return min(first * (1 << min(retries, _DOUBLINGS_MOST)), max(first, DELAY_MOST_SECONDS))

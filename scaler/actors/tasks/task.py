@@ -3,10 +3,8 @@
 Receives messages from its client session (cancel), the balancer, and the worker proxy that runs it. Sends to these, and
 to the object store when it needs objects. No other actor counts the attempts of a task.
 
-If the client had another scheduler before, an agent may already have a run of the task, which the task adopts. Then the
-task also receives messages from the adoption and from worker proxies.
-
-`task_states` decides the next state. Messages about any attempt but the current one are ignored.
+If the client had another scheduler before, the task may adopt the run of an agent. Then the adoption and other worker
+proxies also send messages to it. `task_states` decides the next state. Messages about old attempts are ignored.
 """
 
 from __future__ import annotations
@@ -68,7 +66,6 @@ class TaskActor(Actor):
     """Takes one task through its states: finds a worker, retries, and reports the result."""
 
     _retries = 0
-    """number of retries after the function raised"""
 
     _tries = FIRST_TRY
     """the number of the current try, and why earlier tries ended"""
@@ -90,7 +87,6 @@ class TaskActor(Actor):
     """whether the task was cancelled while it waited, and has not been assigned since"""
 
     _wanted: ExplainTask | None = None
-    """the latest question of a client that waits for the result"""
 
     _unwanted: int | None = None
     """the attempt that was recalled for a cancel; if the worker returns it unstarted, the task is cancelled"""
@@ -248,9 +244,7 @@ class TaskActor(Actor):
 
     @handles(TaskSplit)
     def _split(self, split: TaskSplit) -> None:
-        """End the task of a range, since each row is a task of its own now. Pass an earlier cancellation on to the
-        rows.
-        """
+        """End the task of a range, since each row is a task of its own now. Pass a cancellation on to the rows."""
         if self._state in (states.CANCELING, states.WITHDRAWING):
             for row in split.rows:
                 row.send(CancelTask())
@@ -333,9 +327,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Request the offered run, or ask the adoption for a run. Without an adoption actor, no earlier run can be
-        found.
-        """
+        """Request the offered run, or ask the adoption for a run. Without adoption, no earlier run is found."""
         context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))

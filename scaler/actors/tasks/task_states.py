@@ -185,10 +185,8 @@ class IllegalTaskTransitionError(RuntimeError):
 
 
 def next_state(state: State, event: Event) -> State | None:
-    """Return the state after `event`, or None if the event is to be ignored.
-
-    Raises:
-        IllegalTaskTransitionError: if the event cannot happen in `state`.
+    """Return the state after `event`, or None if `event` is ignored. Raises `IllegalTaskTransitionError` if it cannot
+    happen.
     """
     following = TRANSITIONS[state].get(event)
     if following is None:

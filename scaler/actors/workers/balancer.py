@@ -7,9 +7,9 @@ and when a check is due.
 Recalled tasks wait here like retries. A task that only one worker may run is assigned to this worker regardless of its
 capacity; the policy only counts the task.
 
-When the balancer fails, it loses everything. All tasks and workers report again, and the new balancer measures
-durations again. Earlier reports of tasks in its mailbox are dropped. An assignment sent just before may reach its
-worker after the task has reported "ready" again. Then the task stops the older run: it may start twice, but ends once.
+When the balancer fails, all tasks and workers report again, and durations are measured again. Earlier reports of tasks
+in its mailbox are dropped. An assignment sent just before may reach its worker after the task has reported "ready"
+again. Then the task stops the older run: it may start twice, but ends once.
 """
 
 from __future__ import annotations
@@ -54,11 +54,9 @@ _FORGOTTEN = WorkerForgotten()
 
 
 class Balancer(Actor):
-    """Collects ready tasks and worker reports, and assigns tasks as the policy decides. A new balancer requests reports
-    from all sessions, tasks and workers.
+    """Assigns ready tasks as the policy decides. A new balancer requests reports from all sessions, tasks and workers.
 
     Args:
-        policy: the policy that decides; empty at the start.
         next_attempt: returns a new number for a run.
     """
 
@@ -69,7 +67,6 @@ class Balancer(Actor):
         self._next_attempt = next_attempt
         self._policy = policy
         self._ready: list[TaskReady] = []
-        """tasks that reported ready in this turn"""
         self._constrained: list[TaskReady] = []
         """tasks that reported ready in this turn and request resources"""
         self._pinned: dict[ActorRef, tuple[TaskReady, str]] = {}
@@ -78,7 +75,6 @@ class Balancer(Actor):
         self._by_name: dict[str, ActorRef] = {}
         """the workers that run any task, by name"""
         self._will_place = False
-        """whether to ask the policy for decisions at the end of this turn"""
         self._timer: Timer | None = None
         self._look_at = math.inf
         self._asked: int | None = None

@@ -17,8 +17,8 @@ _STATUSES = frozenset(map(int, TaskStatus))
 
 
 def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tuple[list[RunRecord], TaskSplit | None]:
-    """Put the rows of a range in its place among the runs of a worker. Return these, and what to tell its task; None if
-    its client has left, and nobody wants them.
+    """Replace a range by its rows, in its place. Return the rows, and the message for its task; None if its client has
+    left.
     """
     spec = run.spec
     tasks = run.context.split(spec, (worker, run.attempt)) if run.context is not None else ()
@@ -38,7 +38,6 @@ def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tu
 
 
 def _put(runs: dict[TaskId, RunRecord], run: RunRecord, rows: list[RunRecord]) -> None:
-    """Keep the order, which is that of the worker."""
     before = list(runs.items())
     runs.clear()
     for task_id, each in before:
@@ -54,7 +53,7 @@ def unwanted(run: RunRecord) -> RunResult:
 
 
 def checked(rows: int, result: RunResult) -> RunResult:
-    """Return the result of a run of `rows` rows; a failure in its place if it does not fit these."""
+    """Return the result of a run, or a failure if the result does not have `rows` rows and known statuses."""
     n_statuses, are_known = len(result.statuses), _STATUSES.issuperset(result.statuses)
     if result.rows == rows and n_statuses in (0, rows) and are_known:
         return result
@@ -65,7 +64,7 @@ def checked(rows: int, result: RunResult) -> RunResult:
 
 
 def retried(run: RunRecord, result: RunResult) -> list[RunResult]:
-    """Return the results of the rows, if some of them may be tried again; else none."""
+    """Return the results of the rows if some rows may be retried, else an empty list."""
     if not (result.statuses and run.spec.options):
         return []
     try:

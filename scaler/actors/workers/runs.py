@@ -41,10 +41,8 @@ class Allocations:
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Return by how much the balancer's counts differ from what the runs take now, and update the counts.
-
-        Args:
-            task_ids: the tasks whose runs may have changed; None: all tasks.
+        """Update the balancer's counts to what the runs take now, and return the differences. `task_ids`: None for all
+        tasks.
         """
         differences: Counter[Needs] = Counter()
         counted = self._counted
@@ -100,9 +98,8 @@ class RunRecord:
         self.expected_us = expected_us
         """the microseconds of work that the balancer counts for the run until it ends"""
         self.counted = 1
-        """how many places the run takes; for a range, how many each row takes
+        """how many places the run takes, for a range per row: 1, plus 1 for each later attempt assigned before the end
 
-        The run counts 1, plus 1 for each later attempt of the task that is assigned to this worker before the run ends.
         Otherwise the balancer would assign the task here again at once, in a loop.
         """
         self.released = self.released_us = 0
@@ -110,9 +107,7 @@ class RunRecord:
         self.canceled = False
         """whether the worker was ordered to stop the run; the order is repeated when the agent reconnects"""
         self.context: Any = None
-        """for a range: the context of the task, which can split the range"""
         self.is_held = False
-        """whether the order of the run is held until the start of the run has been recorded"""
         self.was_adopted = False
         """whether the agent had the run before the task arrived"""
 
@@ -166,11 +161,7 @@ class Orphan:
 class Orphans:
     """The orphaned runs of one worker, of unknown duration.
 
-    The first run counts as enough work to keep further tasks away. All later runs count as short, since they were
-    queued.
-
-    Args:
-        held: task and attempt of each run.
+    The first run counts as enough work to keep further tasks away; later runs count as short, since they were queued.
     """
 
     def __init__(self, held: Iterable[tuple[TaskId, int]]) -> None:

@@ -1,8 +1,8 @@
 """WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
 Receives messages from the balancer (assign), tasks (cancel, adopt, questions of clients) and its agent session
-(results, the agent is lost). Sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows
-the tasks of a worker, so the proxy returns them when the worker is lost.
+(results, the agent is lost). Sends to tasks, the balancer and, through the outbox, to the agent. Only the proxy knows
+the tasks of a worker, and returns them when the worker is lost.
 """
 
 from __future__ import annotations
@@ -103,13 +103,10 @@ class WorkerPhase(Enum):
 
 
 class WorkerProxy(Actor):
-    """Assigns, recalls and cancels the runs of one worker. `_runs` is in the order in which the worker takes runs of
-    equal priority.
+    """Assigns, recalls and cancels the runs of one worker. `_runs` is in the worker's order for runs of equal priority.
 
     Args:
-        name: the name of the worker.
         index: the position of the worker at its agent.
-        outbox: the outbox, for orders to the agent.
         recent_runs: remembers the tasks that end at this worker.
         held: task and attempt of each run that the worker had at the hello of its agent.
         offer: the resources of the worker's node.
@@ -154,7 +151,6 @@ class WorkerProxy(Actor):
         self._in_balancer = InBalancer.OUT
         self._last_recall: list[tuple[TaskId, int]] = []
         self._questions: list[ExplainRun] = []
-        """questions of clients that the agent has not answered"""
 
     def on_start(self) -> None:
         self._join()
@@ -312,9 +308,7 @@ class WorkerProxy(Actor):
             self._report_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
-        """Return True if a range has ended as a whole. If some rows may be retried, split the range and add the results
-        of its rows to `row_results`.
-        """
+        """Return True if a range has ended as a whole. Otherwise split it, and add its rows' results to `row_results`."""
         rows = retried(run, result)
         if rows:
             self._split(run)
@@ -325,8 +319,9 @@ class WorkerProxy(Actor):
     def _recall_tasks(self, request: RecallTasks) -> None:
         """Recall the tasks that the worker would run last. The tasks stay in `_runs` until the worker returns them.
 
-        The first task is probably running. It is recalled only if the same tasks were recalled before and none was
-        returned: then it may have waited for its objects and been overtaken.
+        The first task, which probably runs, is recalled only if an earlier recall of the same tasks returned none: then
+        it
+        may have waited for its objects and been overtaken.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.released or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -507,9 +502,9 @@ class WorkerProxy(Actor):
     def _resumed(self, resumed: Resumed) -> None:
         """Take tasks again, since the agent has reconnected.
 
-        If the agent's session was reset, resend the orders that are missing in `held`, and cancel the unknown runs in
-        `held`. `held` has the runs of this worker, and runs whose results the agent resends. The agent reports blocked
-        runs again.
+        If the agent's session was reset, resend the orders that are missing in `held` (the runs of this worker, and
+        runs
+        whose results the agent resends), and cancel unknown runs. The agent reports blocked runs again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

@@ -1,7 +1,7 @@
 """Expiry: when the jobs of a folder expire, in memory, so that no record is read before its job is due.
 
-Used by the folder of jobs, in the job writer's thread. Times are wall-clock times, as in records: they stay valid over
-a restart and while the machine sleeps. Before a job is removed, its record is read again.
+Used by the folder of jobs, in the job writer's thread. Times are wall-clock times: they stay valid over a restart and
+while the machine sleeps. Before a job is removed, its record is read again.
 """
 
 from __future__ import annotations

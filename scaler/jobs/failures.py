@@ -15,8 +15,7 @@ def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = 
     """Return whether too many rows or tasks have failed.
 
     Args:
-        max_failures: how many may fail: a number, or, below 1, a fraction of the finished rows or tasks; None: no
-            limit.
+        max_failures: how many may fail: a number, or, below 1, a fraction of `ended`; None: no limit.
         ended: how many rows or tasks have finished, including failed ones.
         is_end: whether all rows or tasks have finished.
     """

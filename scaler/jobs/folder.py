@@ -1,7 +1,7 @@
 """JobFolder: the private folder in which a scheduler keeps its jobs, with a subfolder for each owner and job.
 
-Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`. Of the commands with
-`--file`, only `give` changes the folder. Unreadable jobs are never deleted.
+Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`, of which only `give`
+changes the folder. Unreadable jobs are never deleted.
 """
 
 from __future__ import annotations
@@ -68,11 +68,7 @@ UNREADABLE = (
 
 
 class JobInUseError(ConfigError):
-    """Error for a job, or a folder of jobs, that another program has open.
-
-    Attributes:
-        holder: the other program.
-    """
+    """Error for a job, or a folder of jobs, that another program, `holder`, has open."""
 
     def __init__(self, reason: str, holder: Holder) -> None:
         super().__init__(reason)
@@ -130,10 +126,9 @@ class JobFolder:
         return JobInUseError(f"{what}. Connect to it, end it, or choose another folder", holder)
 
     def _lock_all(self) -> int | None:
-        """Lock the folder against other schedulers. Return the descriptor, or None if another scheduler has locked the
-        folder.
+        """Lock the folder. Return the descriptor, or None if another scheduler has locked the folder.
 
-        The lock file of earlier versions is removed. Its name, `lock`, could also be the name of an owner's folder.
+        Removes the lock file of earlier versions: its name, `lock`, could also be the name of an owner's folder.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -163,8 +158,7 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms, program: str = "") -> JobRecord:
-        """Create a job. If another program has just created a job of this name, open that job, which keeps its own
-        terms.
+        """Create a job. If another program has just created a job of this name, open that job with its own terms.
 
         Args:
             program: the program for which the job is created, shown to other programs that find the job locked.
@@ -214,7 +208,7 @@ class JobFolder:
         """Open a job.
 
         Args:
-            program: the program for which the job is opened, shown to other programs that find the job locked.
+            program: as in `create`.
 
         Raises:
             JobInUseError: if another program has the job open.
@@ -236,8 +230,7 @@ class JobFolder:
         return record
 
     def in_use_error(self, place: Path) -> JobInUseError | None:
-        """Return the error that `open` would raise because another program has the job open; None if no other program
-        has.
+        """Return the error that `open` would raise because another program has the job open, or None.
 
         No lock is kept: the scheduler that owns the folder may be about to start again.
         """
@@ -280,8 +273,7 @@ class JobFolder:
             self._expiry.note(record.folder, _due(record.summary()))
 
     def remove(self, record: JobRecord) -> None:
-        """Remove a job durably. Its files are deleted later, by `delete_some`. If the removal fails, the record stays
-        open.
+        """Remove a job durably; `delete_some` deletes its files later. If the removal fails, the record stays open.
 
         A job whose folder is missing counts as removed.
         """
@@ -307,8 +299,7 @@ class JobFolder:
         return bool(self._deletions)
 
     def give(self, record: JobRecord, owner: str) -> JobSummary:
-        """Transfer a job to another owner by moving the job to the folder of that owner. If the transfer fails, the job
-        stays open.
+        """Move a job to the folder of another owner. If the transfer fails, the job stays open.
 
         Raises:
             ConfigError: if the owner is invalid, or has a job of that name.
@@ -334,15 +325,12 @@ class JobFolder:
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Examine jobs for about `REMOVAL_SECONDS`, at least one job, and remove expired jobs. Open and unreadable jobs
-        stay.
+        """Examine jobs for about `REMOVAL_SECONDS`, at least one, and remove expired jobs unless open or unreadable.
 
-        Jobs that a scheduler finds at its start stay until the next search: programs that use such a job may be about
-        to reconnect.
+        Jobs that a scheduler finds at its start stay until the next search: their programs may be about to reconnect.
 
         Returns:
-            the places of examined jobs, each with its summary, or None if the job was removed; whether there are more
-            jobs to examine.
+            the places of examined jobs, each with its summary, or None if the job was removed; whether there are more.
         """
         found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS
@@ -368,8 +356,7 @@ class JobFolder:
         yield place, None if is_gone else summary
 
     def _is_removed(self, place: Path) -> bool:
-        """Remove an expired job, unless another program has opened or changed the job. Return whether the job was
-        removed.
+        """Remove an expired job, unless another program has opened or changed it. Return whether it was removed.
 
         Nothing is removed unless this program has locked the folder: another scheduler may be starting again.
         """
@@ -468,8 +455,7 @@ def _summary_of(place: Path) -> JobSummary:
 def expires_at(summary: JobSummary) -> float:
     """Return when a job expires, in seconds since 1970.
 
-    A job that can still run without a client never expires. A job with a damaged time of the last change never expires
-    either.
+    A job that can still run without a client, or whose time of the last change is damaged, never expires.
     """
     if summary.runs_alone or summary.changed <= 0:
         return NEVER
@@ -495,7 +481,6 @@ def _stamp_of(place: Path) -> Stamp | None:
 
 
 def _mounts() -> dict[str, str]:
-    """Return the type of the file system at each mount point."""
     if not MOUNTS.exists():  # not Linux
         import psutil  # noqa: PLC0415 - its import takes a tenth of the startup of a scheduler
 

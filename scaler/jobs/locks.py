@@ -22,7 +22,6 @@ class Holder(NamedTuple):
     pid: int
     """the process id of the user's program; 0: unknown"""
     name: str
-    """the name of the program, for display"""
 
     @property
     def has_ended(self) -> bool:
@@ -52,7 +51,7 @@ def take_lock(file: Path, kind: int, holder: Holder | None = None) -> int | None
 
     Args:
         kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
-        holder: the program to write into the file, for other programs that find it locked; None: write no name.
+        holder: the program to name in the file, for programs that find it locked; None: write no name.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -78,7 +77,7 @@ def release(descriptor: int, *, keeps_name: bool = False) -> None:
     """Release a lock. If a free lock still names a holder, the lock was released by the end of the holder's process.
 
     Args:
-        keeps_name: whether to keep the name of an earlier holder in the file, because the lock was only tried.
+        keeps_name: whether to keep the name of an earlier holder, because the lock was only tried.
     """
     if not keeps_name:
         with contextlib.suppress(OSError):

@@ -1,8 +1,7 @@
 """Record: one job on disk: its terms, the arguments of its rows in ranges, and the results of ended rows.
 
-Written by the job writer's thread in groups: `begin`, changes, `commit`. After `commit` returns, the group survives a
-power cut. Read by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it. Damaged
-files and pages are kept.
+Written by the job writer's thread in groups: `begin`, changes, `commit`. A committed group survives a power cut. Read
+by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it; damaged data is kept.
 """
 
 from __future__ import annotations
@@ -118,10 +117,7 @@ class JobRecord:
 
     @classmethod
     def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
-        """Create the record of a new job durably in a new folder.
-
-        The folder is made under another name and then renamed. So the folder of a job always holds a complete record.
-        """
+        """Create the record of a new job durably in a new folder, renamed when the record is complete."""
         part = cls.make(folder, terms)
         try:
             part.rename(folder)
@@ -158,8 +154,7 @@ class JobRecord:
 
     @classmethod
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
-        """Open an existing record. If the record is opened for writing, rows with missing or truncated files become
-        failed.
+        """Open an existing record. If opened for writing, rows with missing or truncated files become failed.
 
         A record that is opened for reading shows one moment until `renew` is called, whatever another program writes.
 
@@ -322,8 +317,7 @@ class JobRecord:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
-        """Fail the rows with results in damaged pages, so that all other rows are usable. Return whether such rows were
-        found.
+        """Fail the rows with results in damaged pages, so that other rows are usable. Return whether such rows exist.
 
         Raises:
             sqlite3.Error, OSError: if salvage fails; the record is then unchanged.
@@ -341,7 +335,7 @@ class JobRecord:
         return True
 
     def add_object(self, new: JobObject) -> None:
-        """Store a function or a value of rows. A damaged object with the same id is replaced.
+        """Store a function or a value of rows, in place of a damaged object with the same id.
 
         If the function named by the terms is missing or damaged, an added function takes its place, from any client.
         """
@@ -371,8 +365,8 @@ class JobRecord:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have different arguments, if the job is sealed and has fewer rows, or if the new
-                rows do not follow the known rows.
+            RowsDiffer: if known rows have other arguments, if a sealed job has fewer rows, or if the new rows leave a
+                gap.
             ValueError: if the digests do not match the number of rows.
         """
         n_new = self._ranges.add(SubmittedRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
@@ -387,7 +381,7 @@ class JobRecord:
 
         Args:
             keep_uncompared: whether rows that cannot be compared count as unchanged.
-            at_most_once: whether no row may run twice. Then a changed row that may have started is an error.
+            at_most_once: whether no row may run twice.
 
         Raises:
             RowsDiffer: if a changed row may have started and must not run again. Nothing is changed then.
@@ -423,8 +417,7 @@ class JobRecord:
         """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            RowsDiffer: with `at_most_once`, if a dropped row may have started. A row that is added again later would
-                run again.
+            RowsDiffer: with `at_most_once`, if a dropped row may have started: added again later, it would run again.
             DamagedError: if the range that must be divided is damaged.
         """
         if at_most_once:
@@ -473,10 +466,8 @@ class JobRecord:
         return self._results.has_failed(status)
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
-        """Reopen failed rows, so that they run again. Return the reopened rows.
-
-        Args:
-            status: if given, only rows that failed with this `TaskStatus` are reopened.
+        """Reopen failed rows, or only those with the given `TaskStatus`, so that they run again. Return the reopened
+        rows.
         """
         rows = self._results.reopen_failed(status)
         self._reopened.add(rows)
@@ -516,9 +507,7 @@ class JobRecord:
 
     @property
     def is_compared(self) -> bool:
-        """Whether a call other than the call that started this version relies on the rows, so that they must not change
-        again.
-        """
+        """Whether the rows must not change, because a call other than the one that started this version needs them."""
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
@@ -621,9 +610,7 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of the next `count` rows from `first` on, up to about `most_bytes`, but at least one result.
-        Open rows are left out.
-        """
+        """Return ended rows' results among `count` rows from `first` on, up to about `most_bytes`, but at least one."""
         return self._results.read(first, count, most_bytes)
 
     def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[RowResult], int]:

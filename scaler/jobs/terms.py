@@ -61,7 +61,6 @@ class JobTerms:
     created: float = 0.0
     """when the job was created, in seconds since 1970"""
     version: int = 0
-    """the number of the version"""
     token: str = ""
     """a random id of the call that started the version"""
     door: str = ""
@@ -107,7 +106,6 @@ class RowResult(NamedTuple):
     """the frames of the value; for several rows, one frame with their packed values"""
     n_rows: int = 1
     duration_us: int = 0
-    """the duration of the run, in microseconds"""
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,6 @@ class JobSummary:
     changed: float
     """the time of the last change, in seconds since 1970"""
     failures: Sequence[RowResult] = ()
-    """the failures of the first failed rows"""
     said: int = 0
     """the number of submitted rows that have not ended"""
     record_id: bytes = b""

@@ -1,7 +1,7 @@
 """Value files: the values of a job that are too large for its database, one file each.
 
-Used by the record. A file and its directory entry are on disk before the transaction that names the file commits. The
-file is removed after the transaction that drops its name. Damaged files are kept.
+Used by the record. A file is durable before the transaction that names it commits, and is removed after the transaction
+that drops its name. Damaged files are kept.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ IN_DATABASE_BYTES = 64 * 1024
 
 
 class ValueFiles:
-    """Writes, reads and removes the files of large values of one job.
-
-    Args:
-        folder: an existing folder that holds only value files.
-    """
+    """Writes, reads and removes the files of large values of one job, in a folder that holds nothing else."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,8 +43,7 @@ class ValueFiles:
         """files that the next commit releases; until then, table lines on disk still name these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return the sizes and the value for the database. A value that is too large for the database is written to a
-        file.
+        """Return the sizes and the value for the database, or write a value that is too large for it to a file.
 
         While a table line on disk still names the file, the new value goes to the database, whatever its size.
         """

@@ -37,13 +37,10 @@ def pack(blocks: Sequence[bytes]) -> bytes:
 
 
 class PackedBlocks:
-    """A view of packed blocks.
+    """A view of packed blocks. Raises `ValueError` if `packed` does not hold `count` blocks.
 
     Args:
         lengths: the lengths of the blocks; None: `packed` begins with the lengths.
-
-    Raises:
-        ValueError: if `packed` does not hold `count` blocks.
     """
 
     def __init__(self, packed: Any, count: int, lengths: Any = None) -> None:
@@ -105,14 +102,7 @@ def _unpack_plain(view: memoryview, count: int) -> PackedBlocks:
 
 
 class Arguments:
-    """The arguments of the rows of a range.
-
-    Args:
-        block: the result of `pack_rows`.
-
-    Raises:
-        ValueError: if `block` does not hold `count` rows.
-    """
+    """The arguments of the rows of a range. Raises `ValueError` if `block` does not hold `count` packed rows."""
 
     def __init__(self, block: Any, count: int) -> None:
         view = memoryview(block)

@@ -1,8 +1,8 @@
 """Witness: a file beside the database of a job with the number of its commits, to detect lost commits.
 
 Used by the record. A database that has lost its write-ahead log looks intact, but older. The witness is written after
-each commit and not synced. After a power cut it may be older than the database, or unreadable, and is then ignored. A
-witness newer than the database proves that acknowledged changes are missing. A failed write is ignored.
+each commit and not synced: one that is unreadable, or older than the database, is ignored. A witness newer than the
+database proves that acknowledged changes are missing. A failed write is ignored.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ _LAYOUT = struct.Struct("<8sQI")
 
 
 class Witness:
-    """Reads and writes the witness of one record.
-
-    Args:
-        folder: the folder of the job.
-    """
+    """Reads and writes the witness of one record."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE

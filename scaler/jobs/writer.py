@@ -5,9 +5,8 @@
 Created by the scheduler, called by its actors. Orders queued while the thread is busy form one group: one transaction
 per job and one wait for the disk. An order is answered only after its group is on disk.
 
-If the disk is full, the job writer truncates the log of the job. If pages are damaged, it salvages the results of the
-job. Then it runs the orders for this job again. After each group, and while no order waits, it does a piece of deferred
-work: it deletes files of removed jobs.
+On a full disk, the log of the job is truncated; from damaged pages, the results of the job are salvaged. Then the
+orders for this job run again. Between groups, files of removed jobs are deleted piece by piece.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class JobWriter:
 
     Args:
         has_thread: whether to start a thread; without a thread, orders run when `work` is called.
-        tidy: a function that does a piece of deferred work, and returns whether more deferred work is left.
+        tidy: does a piece of deferred work, and returns whether more is left.
     """
 
     def __init__(self, has_thread: bool = True, tidy: Callable[[], bool] = bool) -> None:

@@ -1,8 +1,7 @@
 """HostShare: adds up what the stores of one user hold on one host, so that all of them keep to one budget.
 
-Each store writes the number of its bytes to a file of its own, in a folder that only its user can enter, and locks the
-file. The system releases the lock when the process ends, for whatever reason. The bytes of the store then no longer
-count, and the next store that reads the folder removes the file.
+Each store writes the number of its bytes to a locked file of its own, in a folder that only its user can enter. The
+lock ends with the process, for whatever reason. Then the bytes no longer count, and the next reader removes the file.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ class StoredBytes(NamedTuple):
 
 
 def folder_of_user() -> Path:
-    """Return the folder of this user's running programs; create it if it does not exist.
-
-    Raises:
-        OSError: if other users could write to it.
+    """Return the folder of this user's running programs, created if missing. Raises `OSError` if others could write to
+    it.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) / "scaler" if runtime else Path(tempfile.gettempdir()) / f"scaler-values-{os.getuid()}"
@@ -64,11 +61,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def new_locked(file: Path) -> int:
-    """Create a file that this process locks before other processes can see it. Return the descriptor of the file.
-
-    Raises:
-        OSError: if the file cannot be created.
-    """
+    """Create a file, locked before other processes can see it. Return its descriptor. Raises `OSError` if that fails."""
     aside = file.with_name(f".{file.name}.new")
     descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -85,8 +78,7 @@ class HostShare:
 
     Args:
         folder: where the stores of this user report their bytes; None: this store keeps to its budget alone.
-        refresh_bytes: read the reports of other stores when the bytes of this store have changed by at least this
-            number.
+        refresh_bytes: the change of this store's bytes after which the reports of other stores are read.
 
     Attributes:
         others: the bytes of all other stores when their reports were last read.

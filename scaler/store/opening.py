@@ -54,17 +54,12 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
 
 
 def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
-    """Check that the folder of a setting can be used on this host.
-
-    Raises:
-        ConfigError: if values would be spilled to the folder, and it cannot be written to.
-    """
+    """Raise `ConfigError` if values would be spilled to the folder of a setting, and it cannot be written to."""
     if folder and spill_bytes != 0 and (why_not := _why_not(Path(folder))):
         raise ConfigError(f"spill_folder: {why_not}")
 
 
 def _why_not(base: Path) -> str:
-    """Return why values cannot be written to a folder; empty if values can be written."""
     if not base.is_dir():
         return f"{base} is not a folder" if base.exists() else f"the folder {base.absolute()} does not exist"
     if is_in_memory(base):

@@ -1,7 +1,7 @@
 """SpillFolder: the values of one store that are on disk, each in a file of its own, in a folder of mode 0700.
 
-The folder is created with the first value, and removed with its store. The process of the store locks a file in the
-folder. A later start removes folders without that lock, if these contain only files that a store has created.
+The folder is created with the first value, and removed with its store, whose process locks a file in the folder. A
+later start removes folders without that lock, if these contain only files that a store has created.
 
 Files are written and read, never mapped: a disk error under a mapping would kill the process that reads.
 """
@@ -88,8 +88,8 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """Writes, reads and removes the files of one store. Files are accessed by the descriptor of their folder: after the
-    folder was removed, another user could take its name.
+    """The files of one store, accessed by the folder's descriptor: another user could take the name of a removed
+    folder.
 
     Args:
         base: the folder in which the folder of the store is created.
@@ -109,23 +109,14 @@ class SpillFolder:
         self._removed: dict[ObjectId, None] = {}
         """removed values whose files are to be unlinked, the first removed first"""
         self._stuck: dict[ObjectId, None] = {}
-        """removed values whose files could not be unlinked"""
         self._retry_at = float("-inf")
 
     def free_bytes(self) -> int:
-        """Return how many more bytes may be written to the disk.
-
-        Raises:
-            OSError: if the disk fails.
-        """
+        """Return how many more bytes may be written to the disk. Raises `OSError` if the disk fails."""
         return free_for_values(self.base) if self._keeps_free else NO_LIMIT
 
     def begin(self, object_id: ObjectId, block: SharedBlock) -> ValueWrite:
-        """Start writing a value. If the folder was removed, create it again.
-
-        Raises:
-            OSError: if the disk is full, or fails.
-        """
+        """Start writing a value. Create a removed folder again. Raises `OSError` if the disk is full, or fails."""
         try:
             return self._begin(object_id, block)
         except FileNotFoundError:
@@ -204,8 +195,7 @@ class SpillFolder:
         return bool(self._removed)
 
     def unlink_some(self, now: Callable[[], float], ends_at: float) -> bool:
-        """Unlink files of removed values until `ends_at`, at least one file. Return whether more files can be unlinked
-        now.
+        """Unlink files of removed values until `ends_at`, at least one. Return whether more can be unlinked now.
 
         A file that cannot be unlinked is retried in calls after `RETRY_SECONDS`, and when the folder is closed.
         """
@@ -255,12 +245,7 @@ class SpillFolder:
 
 
 class ValueWrite:
-    """A value that is being written to its file.
-
-    Attributes:
-        block: the value.
-        checksum: the checksum of the bytes written so far.
-    """
+    """A value, `block`, that is being written to its file. `checksum` is that of the bytes written so far."""
 
     def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:
         """Create the file. `folder`: the descriptor of the folder for the file."""

@@ -8,8 +8,8 @@ Small values are bytes of the process and always hot. Other values are blocks of
 The budget counts memory, not values: a slab counts until its last value and its last reader are gone. Values are
 spilled piece by piece, the least recently used first.
 
-Dropped values are forgotten at once. Their memory and files are freed piece by piece, and count until then. Reads
-succeed even when the store is full: the budget is then exceeded until readers are done.
+Dropped values are forgotten at once; their memory and files are freed piece by piece, and count until then. Reads of a
+full store succeed and exceed the budget until readers are done.
 
 Called in one thread, by the actor that owns the store. Only the disk can block a call.
 """
@@ -80,10 +80,8 @@ class ValueStore:
     """Stores the values of one agent, and spills values to disk when memory runs short.
 
     Args:
-        share: adds up what all stores of this user hold on this host.
-        hot_most: the most bytes in shared memory for all stores of this user on this host.
+        share: adds up what all stores of this user hold on this host; `hot_most` and `cold_most` limit these sums.
         folder: the folder for cold values; None: no value is spilled.
-        cold_most: the most bytes on disk for all stores of this user on this host.
         now: returns the time in seconds.
     """
 
@@ -166,10 +164,8 @@ class ValueStore:
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Store a value that is in the memory of a process of this agent.
-
-        Raises:
-            ObjectTooLargeError: if the value can never fit into shared memory of this host.
+        """Store a value in memory of a process of this agent. Raises `ObjectTooLargeError` if it can never fit on this
+        host.
         """
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
@@ -179,10 +175,7 @@ class ValueStore:
         self._hot[object_id] = block
 
     def frames(self, object_id: ObjectId) -> Frames:
-        """Return the frames of a value, read-only. Small values are copied, because a mapping takes a descriptor.
-
-        Raises the errors of `find`.
-        """
+        """Return a value's read-only frames. Small values are copied, to save descriptors. Raises as `find`."""
         small, block = self.find(object_id)
         if block is None:
             return small
@@ -191,22 +184,18 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where other processes of this host find a value while it is hot; empty if the value is not in shared
-        memory.
-
-        Raises the errors of `find`.
+        """Return where processes of this host find a value in shared memory; empty if it is elsewhere. Raises as
+        `find`.
         """
         _, block = self.find(object_id)
         return b"" if block is None else block.location()
 
     def find(self, object_id: ObjectId) -> tuple[Sequence[bytes], SharedBlock | None]:
-        """Return the frames of a small value, or the block of a larger value. The value stays hot while the returned
-        block exists.
+        """Return the frames of a small value, or the block of a larger one, which keeps the value hot.
 
         Raises:
             KeyError: if the value is not in this store.
-            OSError: if the file of the value cannot be read, or no memory is left for the value. The value is then
-                lost.
+            OSError: if the value is lost, since its file cannot be read or no memory is left.
         """
         if object_id in self._small:
             return self._small[object_id], None
@@ -289,9 +278,7 @@ class ValueStore:
         return self._can_write() and any(each.n_bytes <= self._free_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
-        """Free some dropped values, and spill a piece of a value if the store exceeds its budget. Return whether more
-        work is left.
-        """
+        """Free dropped values, and spill a piece of a value if over the budget. Return whether work is left."""
         may_free_more = self._free_some()
         return bool(self._dropped) or self._spill_some() or may_free_more
 
@@ -338,8 +325,9 @@ class ValueStore:
         return True
 
     def _compact_slab(self) -> bool:
-        """Move the values of a slab that is less than half full to the slab that is being filled. Slabs with readers,
-        and the slab with the next value to spill, are skipped. Return whether values were moved.
+        """Move the values of a slab that is less than half full to the slab being filled. Return whether any moved.
+
+        Skips slabs with readers and the slab with the next value to spill.
         """
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}
@@ -365,7 +353,6 @@ class ValueStore:
         self._report_bytes()
 
     def _start_spill(self) -> bool:
-        """Start spilling the next value. Return whether spilling has started."""
         if not self._can_write():
             return False
         object_id = self._next_cold()

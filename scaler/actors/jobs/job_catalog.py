@@ -60,7 +60,7 @@ class JobCatalog:
         self.given: set[Path] = set()
         """jobs whose record was transferred or changed, and that continue when it is opened again"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, RequestJob]] = {}
-        """questions that jobs have, by session and number: added by the job keeper, removed by the actor that answers"""
+        """questions that jobs have, by session and number: added by the job keeper, removed by who answers"""
         self.n_unanswered: Counter[ActorRef] = Counter()
 
     def answered(self, asked: RequestJob) -> None:

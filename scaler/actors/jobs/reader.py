@@ -49,7 +49,7 @@ class JobFreeError(Exception):
 
 
 class JobView:
-    """Answers requests from the record of a job that another program has open. Used by the job writer's thread alone."""
+    """Answers requests from the record of a job that another program has open, in the job writer's thread alone."""
 
     def __init__(self, folder: JobFolder, place: Path) -> None:
         self._folder, self._place = folder, place

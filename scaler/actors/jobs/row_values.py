@@ -33,7 +33,7 @@ class StoreReader:
 
 
 class JobResults:
-    """Fetches the large results of a job, whose id at the object store is `client_id`, from the agents that hold them."""
+    """Fetches the large results of a job, whose id at the object store is `client_id`, from agents."""
 
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store

@@ -3,8 +3,8 @@
 Receives messages from the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its
 graphs and the object store. Sends to these, the acceptor and, through the outbox, to the client.
 
-If the actor of a task or graph fails, the session reports only this task or graph as failed. It passes results that
-graphs need from other graphs or tasks on (`AwaitedTasks`). Objects are in the object store.
+If the actor of a task or graph fails, the session reports only this task or graph as failed. The session forwards
+results that graphs need from other graphs or tasks (`AwaitedTasks`). Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""The most open tasks that are searched for a watched task. The monitor learns of others with their next state."""
+"""The most open tasks searched for a watched task. The monitor sees further tasks when their state changes."""
 
 
 class ClientSession(Session):

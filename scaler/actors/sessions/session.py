@@ -42,7 +42,7 @@ REFUSED_MOST = 10
 """A session ends when shared actors could not handle this number of messages of its peer."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
-"""A timer this late shows a stopped process, whose waiting messages then get `LATE_MAIL_SECONDS` to be read."""
+"""A timer this late shows that the process was stopped. Pending messages then get `LATE_MAIL_SECONDS` to arrive."""
 
 
 class Session(Actor):

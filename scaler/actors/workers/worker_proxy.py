@@ -308,7 +308,7 @@ class WorkerProxy(Actor):
             self._report_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
-        """Return True if a range has ended as a whole. Otherwise split it, and add its rows' results to `row_results`."""
+        """Return whether a range has ended as a whole. If not, split it and add its rows' results to `row_results`."""
         rows = retried(run, result)
         if rows:
             self._split(run)

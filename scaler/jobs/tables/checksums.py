@@ -1,7 +1,7 @@
 """Checksums: detection of damaged values, and the list of damaged objects and ranges.
 
-Used by the record, which decides how to handle damage. The number of a row and its status are part of its checksum. So
-a value that is stored in the place of another row also counts as damaged.
+Used by the record, which decides how to handle damage. The number of a row and its status are part of its checksum, so
+a value in the place of another row also counts as damaged.
 """
 
 from __future__ import annotations
@@ -47,10 +47,8 @@ def number_of(checksum: bytes) -> int:
 
 
 def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:
-    """Return the checksums of consecutive rows that are packed in one value.
-
-    Args:
-        ends: the position of the first block in the value, then the end of each block.
+    """Return the checksums of consecutive packed rows. `ends`: the start of the first block, then the end of each
+    block.
     """
     n_rows, seed = len(ends) - 1, seed_of(row, how)
     blocks = [value[begin:end] for begin, end in pairwise(ends)]

@@ -28,7 +28,6 @@ class Facts:
         self._connection, self._is_writing = connection, is_writing
         self._values: dict[str, Any] = {}
         self.damaged: list[str] = []
-        """the keys of facts with a wrong checksum or type"""
         self.read()
 
     @property

@@ -53,11 +53,7 @@ class JobObjects:
         return {each for each in self.all_ids() if file_of(each) not in self._damage.names}
 
     def read(self, function_id: bytes) -> list[JobObject]:
-        """Return all objects. Damaged functions of earlier versions are deleted, since no row runs with such a
-        function.
-
-        Args:
-            function_id: the function of the latest version.
+        """Return all objects. Damaged functions other than `function_id` are deleted, since no row runs with them.
 
         Raises:
             DamagedError: if an object is damaged. The damage is recorded.
@@ -74,11 +70,7 @@ class JobObjects:
         return objects
 
     def one(self, object_id: bytes) -> JobObject:
-        """Return one object.
-
-        Raises:
-            DamagedError: if the object is missing, or is damaged. The damage is recorded.
-        """
+        """Return one object. Raises `DamagedError` if the object is missing, or is damaged. The damage is recorded."""
         for found, frames, why in self._read("SELECT * FROM objects WHERE id = ?", object_id):
             if why:
                 raise self._damaged(found[1], file_of(object_id), why)

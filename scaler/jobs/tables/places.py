@@ -1,8 +1,7 @@
 """FailurePlaces: facts about the processes in which rows failed, once each.
 
 A failure is a message in the standard framing of Cap'n Proto, followed by facts about the process. Many rows have these
-facts in common. In the table of results a digest replaces the facts. Used by the record, which does not decode the
-facts.
+facts in common, so the table of results has a digest in their place. Used by the record, which does not decode them.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class FailurePlaces:
 
 
 def _end_of_message(payload: Any) -> int:
-    """Return the position where a message ends. If the payload holds no complete message, return the end of the
-    payload.
+    """Return the position where a message ends: the end of the payload if the message is incomplete.
 
     A message starts with the number of its segments less one and their sizes in words, padded to a whole word.
     """

@@ -106,8 +106,8 @@ class JobRanges:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have different arguments, if the job is sealed and has fewer rows, or if the new
-                rows do not follow the known rows.
+            RowsDiffer: if known rows have other arguments, if a sealed job has fewer rows, or if the new rows leave a
+                gap.
         """
         new.check()
         if new.first > self.rows:
@@ -173,7 +173,7 @@ class JobRanges:
         """Replace the arguments of the rows of a range. Return the rows whose arguments changed.
 
         Args:
-            check: a function that is called with the changed rows before anything changes; it may raise.
+            check: called with the changed rows before anything changes; may raise.
             keep_uncompared: whether rows that cannot be compared count as unchanged.
 
         Raises:
@@ -203,8 +203,7 @@ class JobRanges:
             self._files.release([name] if found.fetchone() else [])
 
     def part_until(self, n_rows: int) -> SubmittedRange | None:
-        """Return the part before row `n_rows` of the range that a cut at this row divides. Return None if the cut
-        divides no range.
+        """Return the part before row `n_rows` of the range that a cut at this row divides; None if no range is divided.
 
         Raises:
             DamagedError: if the arguments of this range are damaged.
@@ -217,11 +216,7 @@ class JobRanges:
         return whole.part(0, n_rows - first)
 
     def truncate(self, n_rows: int, part: SubmittedRange | None) -> None:
-        """Drop the rows from `n_rows` on. Their results must have been dropped before.
-
-        Args:
-            part: the result of `part_until`.
-        """
+        """Drop the rows from `n_rows` on, whose results were dropped before. `part`: the result of `part_until`."""
         for first in [each for each in self._firsts if each >= n_rows]:
             self._release_file(first)
             self._connection.execute("DELETE FROM ranges WHERE first = ?", (first,))
@@ -250,7 +245,6 @@ class JobRanges:
         return digests
 
     def _stored_digests(self, first: int) -> bytes | None:
-        """Return the digests of a range on disk, or None if the digests are damaged."""
         query = "SELECT digest, digests FROM ranges WHERE first = ?"
         digest, found = self._connection.execute(query, (first,)).fetchone()
         size = DIGEST_BYTES * self.by_first[first].n_rows
@@ -259,10 +253,8 @@ class JobRanges:
         return found[:size] if sum_of((digest, found[:size]), first) == found[size:] else None
 
     def arguments(self, first: int) -> Arguments:
-        """Return the arguments of the rows of a range.
-
-        Raises:
-            DamagedError: if the arguments are damaged. The damage is recorded.
+        """Return the arguments of the rows of a range. Raises `DamagedError` if they are damaged; the damage is
+        recorded.
         """
         return Arguments(self._block(first), self.by_first[first].n_rows)
 

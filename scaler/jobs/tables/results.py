@@ -1,7 +1,6 @@
 """Results: the outcomes of rows, with checksums. A line of the table holds one row, or consecutive done rows.
 
-Used by the record. A damaged or missing result becomes the failure of its row alone. A damaged value is never returned.
-Values stay pickled.
+Used by the record. A damaged value is never returned: a damaged or missing result becomes the failure of its row alone.
 """
 
 from __future__ import annotations
@@ -70,7 +69,6 @@ class Results:
 
     Args:
         ranges: the ranges, which count ended rows.
-        places: the store of facts about the processes in which rows failed.
         is_writing: whether the record is open for writing. Then damaged results also become failures on disk, within a
             transaction.
     """
@@ -157,11 +155,8 @@ class Results:
         return self._connection.execute(query).fetchone() is not None
 
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
-        """Drop the failures of rows, so that the rows run again. Return the rows.
-
-        Args:
-            status: if given, only rows that failed with this `TaskStatus`.
-            of: if given, only rows in this set.
+        """Drop the failures of rows with a `TaskStatus` and in a set, if given, so that they run again. Return the
+        rows.
         """
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
@@ -189,7 +184,6 @@ class Results:
         self._take_out(failures, failures)
 
     def _take_out(self, rows: Iterable[int], failures: Mapping[int, RowResult]) -> None:
-        """Remove rows from their lines, and store the given failures."""
         waiting, counted = sorted(rows), set()
         at = 0
         while at < len(waiting):
@@ -243,7 +237,6 @@ class Results:
         self._keep_failures(failed.values(), is_new=line.n_rows > 1 or not _had_failed(line))
 
     def _keep_failures(self, failures: Iterable[RowResult], *, is_new: bool = True) -> None:
-        """Store failures of rows whose results were removed before."""
         found = list(failures)
         self._insert(
             (row, 1, status, None, number_of(sum_of(frames, seed_of(row, status))), frames[0])
@@ -269,7 +262,7 @@ class Results:
         return found
 
     def salvage(self, unreadable: Sequence[tuple[int, int]]) -> None:
-        """Create the table again without unreadable lines. The rows of unreadable lines fail.
+        """Create the table again without unreadable lines, whose rows fail.
 
         The damaged table is kept under another name: to drop it, SQLite would have to read it.
         """
@@ -325,9 +318,7 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of the next `count` rows from `first` on, up to about `most_bytes`, but at least one result.
-        Open rows are left out.
-        """
+        """Return ended rows' results among `count` rows from `first` on, up to about `most_bytes`, but at least one."""
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
             "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
@@ -349,8 +340,7 @@ class Results:
         """Return the results of lines. Damaged and missing results are returned as failures.
 
         Args:
-            first: the first requested row; None: `found` has only some lines, and rows without a line do not count as
-                missing.
+            first: the first requested row; None: `found` has only some lines, so rows without a line are not missing.
         """
         results: list[RowResult] = []
         damaged: dict[int, RowResult] = {}
@@ -402,9 +392,7 @@ class Results:
         return begin, stop, pieces
 
     def _checked(self, line: ResultLine, begin: int, stop: int) -> tuple[list[RowResult], dict[int, RowResult]]:
-        """Return the results of the rows of a line from `begin` to `stop`, and the failures of damaged rows of the
-        line. If any result is damaged, all rows of the line are checked.
-        """
+        """Return a line's results from `begin` to `stop`, and the line's failures if any of the results is damaged."""
         if line.n_rows == 1:
             return self._checked_alone(line)
         at, to = begin - line.row, stop - line.row
@@ -472,8 +460,7 @@ _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
 
 
 def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:
-    """Return the result of an undamaged line without a file that lies within the rows from `first` to `end`. Return
-    None for all other lines.
+    """Return the result of a line in the rows `first` to `end`: None if the line has a file, or is damaged or outside.
 
     This is the fast path for most lines.
     """

@@ -49,14 +49,10 @@ DAMAGED_TABLE = "damaged_"
 """Prefix of the names of damaged tables of results, which are kept."""
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
-"""Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of the database files.
-Pages that refer to each other in circles would otherwise take steps without end.
-"""
+"""Limit of SQLite's steps while it reads a record, in total and per byte, against endless circles of pages."""
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""Limit of the bytes read from a record: a fixed part, and a part for each byte of the database files. Each line of a
-table counts `ROW_BYTES` in addition to its content.
-"""
+"""Limit of the bytes read from a record, in total and per byte of files. Each table line counts `ROW_BYTES` more."""
 
 TOO_MUCH = (
     "reading its database takes more work than a database of its size can need, so it is damaged or forged: restore "
@@ -124,10 +120,7 @@ def open_writing(file: Path) -> RecordConnection:
 
 
 def open_reading(file: Path) -> RecordConnection:
-    """Open a database read-only. This also works on a read-only disk, and while a scheduler writes the database.
-
-    Raises: as `open_writing`.
-    """
+    """Open a database read-only, also on a read-only disk or while a scheduler writes. Raises as `open_writing`."""
     log = file.with_name(f"{file.name}-wal")
     is_still = not os.access(file.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
     return _checked(_connect(file, "ro&immutable=1" if is_still else "ro"), file)
@@ -144,7 +137,6 @@ def _connect(file: Path, mode: str) -> RecordConnection:
 
 
 def _be_durable(connection: sqlite3.Connection) -> None:
-    """Make each commit wait for the disk."""
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")

@@ -22,11 +22,7 @@ COLUMNS = "number, terms, prefix, function_id, options, sum"
 
 
 class JobVersions:
-    """Reads and writes the terms of all versions of one job.
-
-    Raises:
-        RecordError: if the terms of a version are missing or damaged.
-    """
+    """Reads and writes the terms of all versions of one job. Raises `RecordError` if terms are missing or damaged."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

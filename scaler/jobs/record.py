@@ -365,8 +365,7 @@ class JobRecord:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have other arguments, if a sealed job has fewer rows, or if the new rows leave a
-                gap.
+            RowsDiffer: if known rows have other arguments, a sealed job has fewer rows, or new rows leave a gap.
             ValueError: if the digests do not match the number of rows.
         """
         n_new = self._ranges.add(SubmittedRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
@@ -466,9 +465,7 @@ class JobRecord:
         return self._results.has_failed(status)
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
-        """Reopen failed rows, or only those with the given `TaskStatus`, so that they run again. Return the reopened
-        rows.
-        """
+        """Reopen failed rows, if given only those with a `TaskStatus`, to run them again. Return these rows."""
         rows = self._results.reopen_failed(status)
         self._reopened.add(rows)
         return rows

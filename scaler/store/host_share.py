@@ -34,9 +34,7 @@ class StoredBytes(NamedTuple):
 
 
 def folder_of_user() -> Path:
-    """Return the folder of this user's running programs, created if missing. Raises `OSError` if others could write to
-    it.
-    """
+    """Return the folder of this user's programs, created if missing. Raises `OSError` if others could write to it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) / "scaler" if runtime else Path(tempfile.gettempdir()) / f"scaler-values-{os.getuid()}"
     _make_private(folder)
@@ -61,7 +59,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def new_locked(file: Path) -> int:
-    """Create a file, locked before other processes can see it. Return its descriptor. Raises `OSError` if that fails."""
+    """Create a file, locked before other processes can see it. Return its descriptor. Raises `OSError`."""
     aside = file.with_name(f".{file.name}.new")
     descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

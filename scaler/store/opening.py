@@ -60,6 +60,7 @@ def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
 
 
 def _why_not(base: Path) -> str:
+    """Return why values cannot be written to a folder; empty if values can be written."""
     if not base.is_dir():
         return f"{base} is not a folder" if base.exists() else f"the folder {base.absolute()} does not exist"
     if is_in_memory(base):

@@ -88,8 +88,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """The files of one store, accessed by the folder's descriptor: another user could take the name of a removed
-    folder.
+    """The files of one store, accessed by the folder's descriptor, since another user could take a removed name.
 
     Args:
         base: the folder in which the folder of the store is created.
@@ -109,6 +108,7 @@ class SpillFolder:
         self._removed: dict[ObjectId, None] = {}
         """removed values whose files are to be unlinked, the first removed first"""
         self._stuck: dict[ObjectId, None] = {}
+        """removed values whose files could not be unlinked"""
         self._retry_at = float("-inf")
 
     def free_bytes(self) -> int:

@@ -164,9 +164,7 @@ class ValueStore:
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Store a value in memory of a process of this agent. Raises `ObjectTooLargeError` if it can never fit on this
-        host.
-        """
+        """Store a value in memory of an agent's process. Raises `ObjectTooLargeError` if it can never fit."""
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 
@@ -184,9 +182,7 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where processes of this host find a value in shared memory; empty if it is elsewhere. Raises as
-        `find`.
-        """
+        """Return where other processes find a value in shared memory; empty if it is elsewhere. Raises as `find`."""
         _, block = self.find(object_id)
         return b"" if block is None else block.location()
 

@@ -53,9 +53,7 @@ _SUCCESS = TaskStatus.SUCCESS
 
 
 class GraphActor(Actor):
-    """Runs one graph. Its tasks have the context of the client's tasks, but report to the graph instead of the
-    session.
-    """
+    """Runs one graph. Its tasks have the context of the client's tasks, but report to the graph."""
 
     def __init__(self, spec: GraphTask, context: ClientContext) -> None:
         self._spec = spec

@@ -157,9 +157,7 @@ def terms_of(
 
 
 def token_of(request: JobRequest) -> str:
-    """Return the token in a request's body; empty if there is no token. Raises `ValueError` if the body is not a JSON
-    object.
-    """
+    """Return the token in a request's body, or an empty text. Raises `ValueError` if the body is no JSON object."""
     return str(_object(read_json(request.body)).get("token", ""))
 
 

@@ -204,6 +204,7 @@ class JobActor(Actor):
         self._show_on_screens()
 
     def _reopen(self, rows: list[int]) -> tuple[str, str]:
+        """Reopen rows in the record. Called in the job writer's thread."""
         record = self._record
         if record.reopen_rows(rows) and record.state == DONE:
             record.move(OPEN)
@@ -233,6 +234,7 @@ class JobActor(Actor):
         due.then()
 
     def _rest(self) -> None:
+        """Leave memory if the job cannot run and no request arrived."""
         is_needed = self._asked_until_now or self._requests.reading.parked or self._requests.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
@@ -294,8 +296,7 @@ class JobActor(Actor):
             self.order(lambda: self._record.rows_of(first), partial(self._loaded, first))
 
     def _room_in_quota(self) -> int:
-        """Return how many rows may be submitted within the owner's quota. If the result is 0, the job waits for its
-        turn.
+        """Return how many rows may be submitted within the owner's quota. With 0, the job waits for its turn.
 
         Rows that agents hold do not wait. They are the first open rows, since rows are submitted in order.
         """
@@ -506,6 +507,7 @@ class JobActor(Actor):
         self._requests.answer_parked()
 
     def _try_again(self) -> None:
+        """Truncate the log of the record, and resume the job if it has disk space."""
         self.order(self._free_space, self._space_freed, alone=True)
 
     def _free_space(self) -> int:

@@ -160,11 +160,7 @@ class JobReads:
         self._reply(asked, info_of(asked.request, info))
 
     def info(self, reason: str, programs: Iterable[str]) -> dict[str, Any]:
-        """Return the state of the job, for clients.
-
-        Args:
-            reason: why the job is idle; used if the record has no reason.
-        """
+        """Return the state of the job, for clients. `reason`: why the job is idle, if the record has no reason."""
         job_state, labels = self._state, list(programs)
         return {
             **job_state.info(), "reason": job_state.reason or reason, "log": self.log_id, "logged": self.n_logged,

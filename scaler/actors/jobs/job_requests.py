@@ -649,6 +649,7 @@ class JobRequests:
         self._job.order(order, then, alone=True)
 
     def _stay_open(self, asked: RequestJob, answer: JobResponse) -> None:
+        """Refuse a request to close or change the record, which has failed, and continue."""
         self.is_closing = False
         self._reply(asked, answer)
         deferred, self._deferred = self._deferred, []

@@ -37,6 +37,7 @@ class OpenRows:
         self._firsts: list[int] = []
         self._counts: list[int] = []
         self._open: list[int] = []
+        """the number of rows of each range that have not ended"""
         self._states = dict(ended)
         """one byte for each row, by the first row of the range; only for ranges whose rows have different states"""
         self.n_submitted = 0
@@ -47,6 +48,7 @@ class OpenRows:
             self.done += each.done
             self.failed += each.failed
         self._cursor = 0
+        """the index of the range to load next"""
         self._loaded: tuple[int, Arguments, int] | None = None
         """the range being submitted: its first row, its arguments, and how many of its rows `take` has passed"""
 
@@ -66,6 +68,7 @@ class OpenRows:
                 yield from (row for row, (is_over, was_over) in rows if is_over and not was_over)
 
     def _ended_at(self, at: int) -> bytes:
+        """Return one byte for each row of a range, which says whether the row has ended."""
         states = self._states.get(self._firsts[at])
         if states is None:
             return (_OPEN if self._open[at] else _ENDED) * self._counts[at]

@@ -216,6 +216,7 @@ class JobReader(Actor):
         self.schedule(LOOK_SECONDS, JobDue(self._look))
 
     def _rest(self) -> None:
+        """End, and close the record, if no request arrived or waits."""
         if self._asked_until_now or self._waiting:
             self._asked_until_now = 0
             self.schedule(IDLE_SECONDS, JobDue(self._rest))

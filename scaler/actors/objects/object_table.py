@@ -64,6 +64,7 @@ class StoredObject:
         self.location = location
         """where processes of the host find the bytes; empty if the bytes are in this process, or have no location"""
         self.source = source
+        """the session of the client or agent that has the bytes"""
 
     def end_stream(self) -> None:
         """End the stream. Readers without the whole value become pending requests again."""

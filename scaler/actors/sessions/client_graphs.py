@@ -62,9 +62,7 @@ class ClientGraphs:
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
     def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
-        """Add announced graphs, whose nodes arrive later. `again`: the client's resubmission while it resubmits, else
-        None.
-        """
+        """Add announced graphs, whose nodes arrive later. `again`: the client's resubmission; else None."""
         for spec in batch:
             graph = self.get(spec.graph_id)
             if graph is not None:
@@ -115,6 +113,7 @@ class ClientGraphs:
                 self._refuse(nodes)
 
     def _why_not(self, node: GraphNode) -> str:
+        """Return why a node may not run; empty if the node may run."""
         if node.object_ids and self._objects.is_foreign(node.object_ids):
             return FOREIGN
         return TAKEN if self._objects.is_of_another(node.task_id) else ""

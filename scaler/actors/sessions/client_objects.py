@@ -26,9 +26,8 @@ class ClientObjects:
     """The access of one client to the object store.
 
     Args:
-        payer: the owner against whose quota the client's objects count. For a client in a task it changes with the
-            task.
-        reads_all: whether the client may read objects of all owners, as clients in tasks may, which work for several.
+        payer: the owner whose quota limits the client's objects. For a client in a task it changes with the task.
+        reads_all: whether the client may read objects of all owners. A client in tasks works for several owners.
     """
 
     def __init__(

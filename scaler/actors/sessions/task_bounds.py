@@ -48,10 +48,8 @@ class TaskBounds:
         return self._open_tasks.n_rows + len(self._held)
 
     def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Return the tasks that the client may have open, and refuse all other tasks.
-
-        Args:
-            again: the client's resubmission, else None. Tasks that have ended since they were submitted are left out.
+        """Return the tasks that the client may have open. Tasks that have ended, by `again`, are left out; others
+        refused.
         """
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:

@@ -220,6 +220,7 @@ class Adoption(Actor):
         self._slices.go_on()
 
     def _look_later(self) -> None:
+        """Send the answers that are due, forget old runs and tasks, and set the timer."""
         table, now = self._table, self.now()
         if table.impatient and self._is_time(patient=False):
             self._send_not_held(table.impatient)

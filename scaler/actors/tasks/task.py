@@ -66,6 +66,7 @@ class TaskActor(Actor):
     """Takes one task through its states: finds a worker, retries, and reports the result."""
 
     _retries = 0
+    """number of retries after the function raised"""
 
     _tries = FIRST_TRY
     """the number of the current try, and why earlier tries ended"""
@@ -87,6 +88,7 @@ class TaskActor(Actor):
     """whether the task was cancelled while it waited, and has not been assigned since"""
 
     _wanted: ExplainTask | None = None
+    """the latest question of a client that waits for the result"""
 
     _unwanted: int | None = None
     """the attempt that was recalled for a cancel; if the worker returns it unstarted, the task is cancelled"""

@@ -185,9 +185,7 @@ class IllegalTaskTransitionError(RuntimeError):
 
 
 def next_state(state: State, event: Event) -> State | None:
-    """Return the state after `event`, or None if `event` is ignored. Raises `IllegalTaskTransitionError` if it cannot
-    happen.
-    """
+    """Return the state after `event`, or None to ignore it. Raises `IllegalTaskTransitionError` for all others."""
     following = TRANSITIONS[state].get(event)
     if following is None:
         check_ignored(state, event)

@@ -17,9 +17,7 @@ _STATUSES = frozenset(map(int, TaskStatus))
 
 
 def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tuple[list[RunRecord], TaskSplit | None]:
-    """Replace a range by its rows, in its place. Return the rows, and the message for its task; None if its client has
-    left.
-    """
+    """Replace a range by its rows, in place. Return the rows and the message for its task; None if its client left."""
     spec = run.spec
     tasks = run.context.split(spec, (worker, run.attempt)) if run.context is not None else ()
     if not tasks:

@@ -41,9 +41,7 @@ class Allocations:
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Update the balancer's counts to what the runs take now, and return the differences. `task_ids`: None for all
-        tasks.
-        """
+        """Update the balancer's counts to the present runs. Return the changes. `task_ids`: None for all tasks."""
         differences: Counter[Needs] = Counter()
         counted = self._counted
         for task_id in list(counted if task_ids is None else task_ids):
@@ -98,7 +96,7 @@ class RunRecord:
         self.expected_us = expected_us
         """the microseconds of work that the balancer counts for the run until it ends"""
         self.counted = 1
-        """how many places the run takes, for a range per row: 1, plus 1 for each later attempt assigned before the end
+        """the places of the run (per row of a range): 1, plus 1 for each later attempt that is assigned before its end
 
         Otherwise the balancer would assign the task here again at once, in a loop.
         """
@@ -108,6 +106,7 @@ class RunRecord:
         """whether the worker was ordered to stop the run; the order is repeated when the agent reconnects"""
         self.context: Any = None
         self.is_held = False
+        """whether the order of the run is held until the start of the run has been recorded"""
         self.was_adopted = False
         """whether the agent had the run before the task arrived"""
 

@@ -319,9 +319,9 @@ class WorkerProxy(Actor):
     def _recall_tasks(self, request: RecallTasks) -> None:
         """Recall the tasks that the worker would run last. The tasks stay in `_runs` until the worker returns them.
 
-        The first task, which probably runs, is recalled only if an earlier recall of the same tasks returned none: then
-        it
-        may have waited for its objects and been overtaken.
+        The first task, which probably runs, is recalled only if an earlier recall of the same tasks returned none. It
+        may
+        then have waited for its objects and been overtaken.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.released or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -502,9 +502,9 @@ class WorkerProxy(Actor):
     def _resumed(self, resumed: Resumed) -> None:
         """Take tasks again, since the agent has reconnected.
 
-        If the agent's session was reset, resend the orders that are missing in `held` (the runs of this worker, and
-        runs
-        whose results the agent resends), and cancel unknown runs. The agent reports blocked runs again.
+        If the agent's session was reset, resend the orders that are missing in `held`, and cancel the unknown runs in
+        it.
+        `held` includes runs whose results the agent resends. The agent reports blocked runs again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

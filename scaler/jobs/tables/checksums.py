@@ -47,9 +47,7 @@ def number_of(checksum: bytes) -> int:
 
 
 def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:
-    """Return the checksums of consecutive packed rows. `ends`: the start of the first block, then the end of each
-    block.
-    """
+    """Return the checksums of consecutive packed rows. `ends`: the start of the first block, then each block's end."""
     n_rows, seed = len(ends) - 1, seed_of(row, how)
     blocks = [value[begin:end] for begin, end in pairwise(ends)]
     return struct.pack(f"<{n_rows}I", *map(zlib.crc32, blocks, range(seed, seed + n_rows)))

@@ -106,8 +106,7 @@ class JobRanges:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have other arguments, if a sealed job has fewer rows, or if the new rows leave a
-                gap.
+            RowsDiffer: if known rows have other arguments, a sealed job has fewer rows, or new rows leave a gap.
         """
         new.check()
         if new.first > self.rows:
@@ -245,6 +244,7 @@ class JobRanges:
         return digests
 
     def _stored_digests(self, first: int) -> bytes | None:
+        """Return the digests of a range on disk, or None if the digests are damaged."""
         query = "SELECT digest, digests FROM ranges WHERE first = ?"
         digest, found = self._connection.execute(query, (first,)).fetchone()
         size = DIGEST_BYTES * self.by_first[first].n_rows
@@ -253,9 +253,7 @@ class JobRanges:
         return found[:size] if sum_of((digest, found[:size]), first) == found[size:] else None
 
     def arguments(self, first: int) -> Arguments:
-        """Return the arguments of the rows of a range. Raises `DamagedError` if they are damaged; the damage is
-        recorded.
-        """
+        """Return the arguments of a range's rows. Raises `DamagedError`, and records the damage."""
         return Arguments(self._block(first), self.by_first[first].n_rows)
 
     def _block(self, first: int) -> bytes:

@@ -65,12 +65,10 @@ class ResultLine(NamedTuple):
 
 
 class Results:
-    """Stores and checks the results of one job.
+    """Stores and checks the results of one job. If `is_writing`, damaged results become failures on disk, too.
 
     Args:
         ranges: the ranges, which count ended rows.
-        is_writing: whether the record is open for writing. Then damaged results also become failures on disk, within a
-            transaction.
     """
 
     def __init__(
@@ -155,9 +153,7 @@ class Results:
         return self._connection.execute(query).fetchone() is not None
 
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
-        """Drop the failures of rows with a `TaskStatus` and in a set, if given, so that they run again. Return the
-        rows.
-        """
+        """Drop failures of rows, if given only with a `TaskStatus` or in a set, to run them again. Return the rows."""
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
         found = [each for each in self._connection.execute(query) if of is None or each[0] in of]
@@ -184,6 +180,7 @@ class Results:
         self._take_out(failures, failures)
 
     def _take_out(self, rows: Iterable[int], failures: Mapping[int, RowResult]) -> None:
+        """Remove rows from their lines, and store the given failures."""
         waiting, counted = sorted(rows), set()
         at = 0
         while at < len(waiting):
@@ -460,7 +457,7 @@ _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
 
 
 def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:
-    """Return the result of a line in the rows `first` to `end`: None if the line has a file, or is damaged or outside.
+    """Return the result of an undamaged line without a file, all of whose rows are from `first` to `end`; else None.
 
     This is the fast path for most lines.
     """

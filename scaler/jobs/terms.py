@@ -125,6 +125,7 @@ class JobSummary:
     changed: float
     """the time of the last change, in seconds since 1970"""
     failures: Sequence[RowResult] = ()
+    """the failures of the first failed rows"""
     said: int = 0
     """the number of submitted rows that have not ended"""
     record_id: bytes = b""

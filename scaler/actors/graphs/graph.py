@@ -178,7 +178,7 @@ class GraphActor(Actor):
             self._learn(item)
 
     def _learn(self, item: GraphInput) -> None:
-        """Note that another task of the client has ended, or that the task is open again."""
+        """Take the result of an input from the client, or wait for the input again if its task is open."""
         if item.known == InputKnowledge.AWAITED:
             if item.task_id in self._inputs:
                 self._session.send(AwaitResult(item, self.actor_ref))

@@ -24,6 +24,7 @@ class NextRows(NamedTuple):
     n_rows: int
     arguments: Arguments
     at: int
+    """the position of the first row in `arguments`"""
 
 
 class OpenRows:

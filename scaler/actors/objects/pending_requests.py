@@ -35,7 +35,7 @@ class PendingRequests:
         return self._asked.pop(object_id, [])
 
     def owner_resubmitted(self, owner: ClientId | None) -> list[FetchObject]:
-        """Remove an owner that has resubmitted all objects. After the last owner, return all requests."""
+        """Remove an owner that resubmitted everything. After the last owner, return all requests, which fail."""
         self.owners.discard(owner)
         asked = self._asked
         if not self.owners:

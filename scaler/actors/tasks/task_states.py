@@ -185,7 +185,7 @@ class IllegalTaskTransitionError(RuntimeError):
 
 
 def next_state(state: State, event: Event) -> State | None:
-    """Return the state after `event`, or None to ignore it. Raises `IllegalTaskTransitionError` for all others."""
+    """Return the state after `event`; None: ignore it. Raises `IllegalTaskTransitionError` for impossible events."""
     following = TRANSITIONS[state].get(event)
     if following is None:
         check_ignored(state, event)

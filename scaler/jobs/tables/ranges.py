@@ -253,7 +253,7 @@ class JobRanges:
         return found[:size] if sum_of((digest, found[:size]), first) == found[size:] else None
 
     def arguments(self, first: int) -> Arguments:
-        """Return the arguments of a range's rows. Raises `DamagedError`, and records the damage."""
+        """Return the arguments of a range. Raises `DamagedError` if they are damaged; the damage is recorded."""
         return Arguments(self._block(first), self.by_first[first].n_rows)
 
     def _block(self, first: int) -> bytes:

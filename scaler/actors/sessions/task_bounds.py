@@ -48,7 +48,7 @@ class TaskBounds:
         return self._open_tasks.n_rows + len(self._held)
 
     def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Return the tasks that may be open, and refuse others. Tasks that have ended, by `again`, are left out."""
+        """Return the tasks that may be open; refuse others. Tasks that ended before the resubmission are left out."""
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:
             batch = self._split_ranges(batch, again)

@@ -81,7 +81,7 @@ class AdoptionTable:
 
 
 class Adoption(Actor):
-    """Matches the runs that agents hold with tasks of clients and jobs. Both wait for each other `keep_seconds`."""
+    """Matches the runs that agents hold with tasks of clients and jobs. Each waits `keep_seconds` for the other."""
 
     def __init__(self, table: AdoptionTable, keep_seconds: float) -> None:
         self._table = table

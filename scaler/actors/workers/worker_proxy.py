@@ -320,8 +320,7 @@ class WorkerProxy(Actor):
         """Recall the tasks that the worker would run last. The tasks stay in `_runs` until the worker returns them.
 
         The first task, which probably runs, is recalled only if an earlier recall of the same tasks returned none. It
-        may
-        then have waited for its objects and been overtaken.
+        may then have waited for its objects and been overtaken.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.released or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -503,8 +502,7 @@ class WorkerProxy(Actor):
         """Take tasks again, since the agent has reconnected.
 
         If the agent's session was reset, resend the orders that are missing in `held`, and cancel the unknown runs in
-        it.
-        `held` includes runs whose results the agent resends. The agent reports blocked runs again.
+        it. `held` includes runs whose results the agent resends. The agent reports blocked runs again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

@@ -1,8 +1,8 @@
 """NestedSession: the client inside a processor. It ends with the process, not after a time-out.
 
 A process may be silent for minutes, because its task holds the interpreter or because it is stopped while it waits. The
-agent notices the end of the process, and its session ends the nested session, at the latest with itself. The tasks of
-an ended nested session are cancelled, since nested tasks end with the process of their parent.
+agent notices the end of the process. The agent's session then ends the nested session, at the latest when the agent's
+session ends. The tasks of an ended nested session are cancelled, since nested tasks end with their parent's process.
 
 Nested tasks name the account of their root client, so a recursion has the share of one client. Code in a task could
 name another account; it could also do anything else to a worker.

@@ -22,13 +22,7 @@ def is_at_most_once(options: bytes) -> bool:
 
 
 def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsent: Collection[object]) -> None:
-    """Mark the open at-most-once calls that a scheduler may have received and started.
-
-    Args:
-        tasks: the open tasks; marked tasks are replaced in this dictionary.
-        graphs: the open graphs.
-        unsent: items that were never sent; their calls are not marked.
-    """
+    """Mark the open at-most-once calls that may have started, in place; calls of `unsent` items were never sent."""
     new: set[bytes] = {item.task_id for item in unsent if isinstance(item, Task)}
     new |= {item.graph_id for item in unsent if isinstance(item, GraphTask)}
     for task_id, entry in tasks.items():

@@ -27,7 +27,6 @@ class ClientConnection:
     """Sends and receives a client's messages, on one socket at a time.
 
     Args:
-        transport: opens sockets to the scheduler.
         wake_descriptors: descriptors that are readable when another thread wants to end a `wait`.
     """
 
@@ -43,9 +42,7 @@ class ClientConnection:
         """the previous socket, which stays open: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether no message has arrived since the last empty read; each send sets it to False, because a send clears
-        the signal of the socket
-        """
+        """whether no message has arrived since the last empty read; a send clears the socket's signal, so sets False"""
         self._poller = self._new_poller()
 
     @property
@@ -54,16 +51,12 @@ class ClientConnection:
 
     @property
     def refusal(self) -> str:
-        """The reason why the scheduler refuses connections of this process, as a sentence; empty if no refusal is
-        known.
-        """
+        """The reason why the scheduler refuses connections of this process, as a sentence; empty if none is known."""
         return self._transport.refusal
 
     @property
     def is_refused_by_scheduler(self) -> bool:
-        """Whether the refusal certainly comes from the scheduler, and not from another program at the scheduler's
-        address.
-        """
+        """Whether the refusal certainly comes from the scheduler, not from another program at its address."""
         return self._transport.is_refused_by_scheduler
 
     @property
@@ -79,22 +72,14 @@ class ClientConnection:
         return poller
 
     def open(self) -> None:
-        """Open a socket, which connects in the background.
-
-        Raises:
-            OSError: if the address cannot be connected to.
-        """
+        """Open a socket, which connects in the background. Raises `OSError` if the address is unusable."""
         self._socket = self._transport.dial()
         self.dial_count += 1
         self._is_closed_by_peer = self.is_drained = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the socket, if one is open.
-
-        Args:
-            linger_seconds: how long queued messages may still be sent.
-        """
+        """Close the socket, if one is open. Queued messages may still be sent for `linger_seconds`."""
         socket, self._socket = self._socket, None
         self.is_drained = True
         self._poller = self._new_poller()
@@ -125,11 +110,7 @@ class ClientConnection:
         return dict(self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000)))
 
     def look(self, ready: Container[int]) -> tuple[bool, bool]:
-        """Return whether a message has arrived, and whether the connection is lost.
-
-        Args:
-            ready: the ready descriptors, as `wait` returns them.
-        """
+        """Return whether a message has arrived, and whether the connection is lost. `ready` is the result of `wait`."""
         socket = self._socket
         if socket is None:
             return False, False
@@ -175,10 +156,7 @@ class ClientConnection:
         self._send([self.session.pipe.unnumbered([item])])
 
     def resume(self, acknowledged: int) -> None:
-        """Resume the session: resend the messages that the scheduler has not received.
-
-        Args:
-            acknowledged: the number of the last message that the scheduler has received.
+        """Resume the session: resend the messages after number `acknowledged`, the last that the scheduler received.
 
         Raises:
             ProtocolError: if the session cannot resume.

@@ -36,8 +36,7 @@ class EndWarnings:
         """Remember an error until a user reads it.
 
         Args:
-            key: the id of the failed task; for the node of a graph, the id of the graph, because its nodes fail
-                together.
+            key: the id of the failed task; for a node, the id of its graph, because its nodes fail together.
             describe: returns one line about the failed task and its error.
         """
         unread = self._unread
@@ -45,12 +44,7 @@ class EndWarnings:
             unread[key] = describe()
 
     def error_was_read(self, key: bytes, is_of_graph: bool = False) -> None:
-        """Forget an error, because a user has read it.
-
-        Args:
-            key: the id of the failed task or graph.
-            is_of_graph: whether `key` is the id of a graph; later errors of that graph are ignored then.
-        """
+        """Forget the error of a task, or of a graph and all its later errors, because a user has read it."""
         self._unread.pop(key, None)
         if is_of_graph and len(self._read_graphs) < COUNTED_MOST:
             self._read_graphs.add(key)

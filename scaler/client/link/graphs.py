@@ -1,8 +1,7 @@
 """Graphs: the open graphs of a client, and their inputs: results of other tasks of the client.
 
-Used by the open work. The scheduler itself waits for the tasks that a graph needs, so a graph is sent as soon as they
-are: it is held here only while one of them waits for room in the window. A result that came before the scheduler
-learned that a graph needs it is sent on request. A value is never read here.
+Used by the open work. A graph is sent once the tasks that it needs were sent; the scheduler waits for their results. A
+result that arrived before the scheduler knew that a graph needs it is sent on request.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class OpenGraphs:
 
     def __init__(self) -> None:
         self.by_id: dict[GraphId, GraphEntry] = {}
-        """only to be looked at"""
+        """read-only outside this class"""
         self._by_task: dict[TaskId, GraphEntry] = {}
 
     def __iter__(self) -> Iterator[GraphEntry]:
@@ -41,14 +40,14 @@ class OpenGraphs:
         self._by_task.update(dict.fromkeys(graph.sinks, graph))
 
     def functions(self) -> Iterator[ObjectInstruction]:
-        """Go through the functions of all graphs."""
+        """Yield the functions of all graphs."""
         return (function for graph in self for function in graph.functions)
 
     def __contains__(self, call: object) -> bool:
         return isinstance(call, GraphEntry) and call.spec.graph_id in self.by_id
 
     def of(self, task_id: TaskId) -> GraphEntry | None:
-        """Return the graph of an open task; None if it is in none."""
+        """Return the graph of an open task; None if the task is in no graph."""
         return self._by_task.get(task_id)
 
     def oldest(self) -> TaskId | None:
@@ -56,11 +55,7 @@ class OpenGraphs:
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
     def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
-        """Return the graph and the sink of a result that has arrived; None if there is none.
-
-        Args:
-            keeps_inputs: whether the graph keeps the futures of its inputs, although it ends.
-        """
+        """Return the graph and the sink of an arrived result, or None. `keeps_inputs` keeps the futures of its inputs."""
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
@@ -72,7 +67,7 @@ class OpenGraphs:
         return graph, sink
 
     def remove(self, task_id: TaskId) -> GraphEntry | None:
-        """Remove and return the graph of an open task; None if there is none."""
+        """Remove and return the graph of an open task; None if the task is in no graph."""
         graph = self._by_task.get(task_id)
         return None if graph is None else self.remove_graph(graph.spec.graph_id)
 
@@ -93,7 +88,7 @@ _LOST = (
 
 
 class GraphWork(Protocol):
-    """The part of the open work that this needs."""
+    """The methods of the open work that `Dependents` needs."""
 
     out: list[Any]
     graphs: OpenGraphs
@@ -106,32 +101,32 @@ class GraphWork(Protocol):
 
 
 class Dependents:
-    """Which graphs need which results, and which are held."""
+    """The graphs that need results of other tasks, and the graphs that are held until these tasks were sent."""
 
     def __init__(self, work: GraphWork) -> None:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
-        """the graphs that were not sent, and the tasks that they wait for: these were not sent either, or their results
-        are claimed
+        """the graphs that were not sent, and for each the needed tasks that were not sent, or whose results are
+        claimed
         """
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
-        """the same by task"""
+        """needed task -> the held graphs that wait for the task"""
         self._unanswered: set[TaskId] = set()
-        """tasks of which the scheduler has asked for the results, and that run again as soon as they may"""
+        """tasks whose results the scheduler has requested, and that run again when possible"""
         self._to_send: deque[GraphEntry] = deque()
-        """a loop, since what a graph needs may have to be made again, and need others"""
+        """a queue instead of recursion: inputs of a graph may have to be made again, and need other results"""
 
     def __bool__(self) -> bool:
-        """Return whether any graph is held, or an answer."""
+        """Return whether any graph is held, or any request of the scheduler is unanswered."""
         return bool(self._held or self._unanswered)
 
     def clear(self) -> None:
-        """Hold no graph any more: all are sent again, or have failed."""
+        """Forget all held graphs, because all are sent again or have failed."""
         self._held, self._by_task, self._unanswered = {}, {}, set()
 
     def send(self, graph: GraphEntry) -> None:
-        """Send a graph: now, or as soon as the tasks are sent whose results it needs."""
+        """Send a graph, at once or when the tasks whose results it needs were sent."""
         self._to_send.append(graph)
         if len(self._to_send) > 1:
             return  # the loop below will come to it
@@ -168,7 +163,7 @@ class Dependents:
             self.on_sent(task_id)
 
     def on_sent(self, task_id: TaskId) -> None:
-        """A task was sent, or what became of its claimed result is known: send the graphs that waited for it alone."""
+        """Send the graphs that waited only for this task, which was sent, or whose claimed result is decided."""
         for graph in self._by_task.pop(task_id, ()):
             unsent = self._held.get(graph.spec.graph_id)
             if unsent is None:
@@ -182,7 +177,7 @@ class Dependents:
             self._answer([task_id])
 
     def on_dropped(self, task_ids: Iterable[TaskId]) -> None:
-        """Tasks were cancelled before they were sent: the graphs that wait for them never run either."""
+        """Drop the graphs that wait for these tasks, which were cancelled before they were sent."""
         dropped = deque(task_ids)
         while dropped:
             task_id = dropped.popleft()
@@ -195,7 +190,7 @@ class Dependents:
                 graph.fail(CancelledError)
 
     def supply(self, object_id: ObjectId) -> bool:
-        """The scheduler asks for the result of a task. Return whether graphs need it."""
+        """Answer the scheduler's request for the result of a task. Return whether graphs need the result."""
         needed = self._inputs.get(task_id := TaskId(object_id))
         if needed is None:
             return False
@@ -212,12 +207,12 @@ class Dependents:
         return True
 
     def answer_again(self) -> None:
-        """A graph has ended. What was lost of it can be made again now."""
+        """Answer the open requests again, because a graph has ended and its lost results can be made again."""
         if self._unanswered:
             self._answer(list(self._unanswered))
 
     def _answer(self, task_ids: Iterable[TaskId]) -> None:
-        """Answer what the scheduler has asked about these tasks, if more is known of them now."""
+        """Answer the scheduler's requests about these tasks, if their results are known now."""
         self._unanswered.difference_update(task_ids)
         for task_id in task_ids:
             self.supply(ObjectId(task_id))
@@ -232,7 +227,7 @@ class Dependents:
         return needed.item(graph.spec.graph_id, position, result, where)
 
     def _result(self, needed: Input) -> TaskResult | None:
-        """Return how a task has ended; None: it is open, maybe because it runs again."""
+        """Return the result of a task; None if the task is open, maybe because it runs again."""
         result, task_id = needed.result, needed.task_id
         if result is None:
             if self._work.is_open(task_id):

@@ -81,11 +81,7 @@ class Inbox(Generic[T]):
         return True
 
     def wake_up(self, was_roused: bool) -> None:
-        """Mark the thread that takes items as awake.
-
-        Args:
-            was_roused: whether the thread woke because `descriptor` was readable.
-        """
+        """Mark the taking thread as awake. `was_roused` says whether it woke because `descriptor` was readable."""
         self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)

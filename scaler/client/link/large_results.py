@@ -42,9 +42,7 @@ class ResultState(Enum):
     STORED = auto()
     """the result is at the current scheduler, or with an agent that the scheduler knows"""
     UNCERTAIN = auto()
-    """the result is at the current scheduler, unless the scheduler has ended this client's session and deleted the
-    results
-    """
+    """the result is at the current scheduler, unless this client's old session ended and its results were deleted"""
     CLAIMED = auto()
     """the result was at another scheduler; the current scheduler is asked whether an agent still has the result"""
     LOST = auto()
@@ -52,9 +50,7 @@ class ResultState(Enum):
     RESUBMITTED = auto()
     """the task of the result runs again, or has run again and returned a value that is not large"""
     CANCELED = auto()
-    """the graph of the result was cancelled while its task ran again; only a request for this result resubmits the
-    task
-    """
+    """the graph of the result was cancelled while its task ran again; only a request for it resubmits the task"""
     UNREPEATABLE = auto()
     """the result was lost, and its task must not run again: each request fails with the same error"""
 
@@ -100,10 +96,7 @@ class UnreadResult:
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
-        call: the call that made the result.
-        state: the place of the result, or what has happened to it.
-        times_lost: how often the result was lost: on its way to this client when the scheduler ended, or with its
-            agent.
+        times_lost: how often the result was lost, with its agent or on its way when the scheduler ended.
         why: the reason of the last loss.
         make_error: makes the error of each request; None while the result may be made again.
     """
@@ -132,9 +125,7 @@ class UnreadResult:
 
     @property
     def requested_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the result after it was lost. Kept by a weak reference, because the error of
-        a receiver may hold frames.
-        """
+        """The last receiver that requested the lost result; a weak reference, because its error may hold frames."""
         return None if self._requested_by is None else self._requested_by()
 
     @property
@@ -249,8 +240,8 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         """Mark all uncertain results as lost.
 
         Args:
-            in_transit: the ids of results that were on their way to this client. The loss is counted only for these
-                results, because their transfer may have ended the scheduler.
+            in_transit: ids of results on their way to this client: only these count a loss, as they may have ended the
+                scheduler.
         """
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
@@ -301,10 +292,7 @@ class LargeResults:
         """Request a large result. If the result was lost, its task is resubmitted.
 
         Args:
-            object_id: the id of the result.
-            receiver: receives the result or an error.
-            keep: whether the scheduler keeps the result until its future is garbage-collected, because other tasks need
-                it.
+            keep: whether the scheduler keeps the result for other tasks until its future is garbage-collected.
         """
         if keep:
             self._kept.add(object_id)
@@ -322,12 +310,7 @@ class LargeResults:
                 self._resubmit(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
     def _resubmit(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
-        """Resubmit the calls of lost results.
-
-        Args:
-            with_open_graphs: whether results of open graphs are resubmitted too; if not, they wait for the end of the
-                graph.
-        """
+        """Resubmit the calls of lost results. Those of open graphs may wait for the end of the graph."""
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
@@ -358,9 +341,7 @@ class LargeResults:
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs; None if the result is unknown. If the result was lost, its call is
-        resubmitted if possible.
-        """
+        """Return a large result that a task needs, None if unknown. Resubmit the call of a lost result if possible."""
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.UNCERTAIN:
             unread.state = ResultState.LOST  # asking the scheduler would take as long as most tasks
@@ -478,11 +459,7 @@ class LargeResults:
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Resubmit the calls of requested large results, and claim all other large results.
-
-        If one result of a graph is resubmitted, all its results are. A task does not run if an agent still has its
-        result.
-        """
+        """Resubmit the calls of requested large results, with all results of their graphs, and claim all others."""
         self.unread.mark_uncertain()
         doubted = self.unread.in_state(ResultState.UNCERTAIN)
         self.unread.mark_lost(self.requests)
@@ -517,9 +494,7 @@ class LargeResults:
         return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
-        """Mark the uncertain results as lost. Resubmit all lost results if any of them is requested, otherwise those of
-        open graphs.
-        """
+        """Mark the uncertain results as lost. Resubmit all if any is requested, otherwise those of open graphs."""
         self.unread.mark_lost(in_transit)
         lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]
@@ -532,7 +507,5 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return the request for a large result. It requests the location if this process can map shared memory, otherwise
-    the bytes.
-    """
+    """Return the request for a large result: for its location if this process can map shared memory, else its bytes."""
     return ObjectRequest(object_id, not can_share())

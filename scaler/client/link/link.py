@@ -54,8 +54,8 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first interval between two reports that a user waits for a result; `WANTED_SECONDS_MOST` is the longest. Each
-interval is twice the previous one. The reports matter only where memory and disk for values are full.
+"""The first and the longest interval between two reports that a user waits for a result. Intervals double. The reports
+matter only where memory and disk for values are full.
 """
 
 
@@ -64,9 +64,7 @@ class ClientLink:
     including finalizers.
 
     Args:
-        endpoint: where the scheduler listens.
         client_id: the id of the client, the same on each connection.
-        patience: the time limits of the conversation.
         advice: the call with which users wait for the futures of this client.
         label: a name shown to people, for a client that runs no tasks.
         name: the name of the program, shown to people; if empty, its script and process id.
@@ -148,9 +146,7 @@ class ClientLink:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 
     def inquire(self, inquiry: Inquiry[Any]) -> None:
-        """Send an inquiry about the scheduler. The inquiry receives the answers or an error in the thread in which
-        commands run.
-        """
+        """Send an inquiry. It receives the answers or an error in the thread in which commands run."""
         self.check_open()
         if inquiry.workers and self.is_nested:
             task_context.current.check_prepared()
@@ -171,9 +167,7 @@ class ClientLink:
         self._put(partial(self._work.attended.update, (name,)))
 
     def leave_job(self, name: str) -> None:
-        """Undo one `attend_job` call. After the last of these calls, notify the scheduler, without waiting for an
-        answer.
-        """
+        """Undo one `attend_job` call; the last call notifies the scheduler, without waiting for an answer."""
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:
@@ -192,12 +186,8 @@ class ClientLink:
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Request the output of a task. If the client ends first, the answer is empty.
-
-        Args:
-            task_id: the id of the task.
-            on_output: receives the answer.
-            report: whether to request only the latest progress report.
+        """Request the output of a task, or with `report` only its latest progress report. The answer is empty if the
+        client ends first.
         """
         self.check_open()
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))

@@ -23,9 +23,7 @@ from scaler.wire.session.too_large import crash_advice
 
 
 def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
-    """Return `instruction` in the form in which it is sent: with a location in place of the bytes, if these are in
-    shared memory.
-    """
+    """Return `instruction` as it is sent: with a location in place of the bytes, if these are in shared memory."""
     frames = instruction.frames
     if type(frames) is not SharedFrames:
         return instruction
@@ -59,9 +57,7 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """The functions to resend on a new connection, by id. A dictionary for speed; only the methods of this class change
-    it.
-    """
+    """The functions to resend on a new connection, by id. A dictionary for speed; only its methods change it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,11 +92,7 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
 
 
 class Refusals:
-    """The values that the client does not send, each with the error of the calls that need it.
-
-    Args:
-        limit: the limit on the size of a value.
-    """
+    """The values that the client does not send, each with the error of the calls that need it."""
 
     def __init__(self, limit: ValueLimit) -> None:
         self.limit = limit
@@ -120,7 +112,6 @@ class Refusals:
 
         Args:
             made: the function of the call, and the objects made for the call.
-            object_ids: the ids of all objects that the call needs.
             carried: the frames of arguments that travel with the call, or with each of its nodes.
         """
         for instruction in made:
@@ -134,9 +125,7 @@ class Refusals:
         return next(filter(None, known), None)
 
     def of_value(self, instruction: ObjectInstruction) -> MakeError | None:
-        """Return a function that makes the error of a value that is too large to be sent; None if its size is
-        permitted.
-        """
+        """Return a function that makes the error of a value that is too large to be sent; None if it may be sent."""
         size = size_of(instruction.frames)
         return partial(self.limit.error, _what(instruction), size) if size > self.limit.n_bytes else None
 
@@ -149,12 +138,7 @@ class Refusals:
         self._known.pop(object_id, None)
 
     def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
-        """Refuse values that were in transit to `TRIES_MOST` successive schedulers when these schedulers ended.
-
-        Args:
-            in_transit: the items that were sent, wholly or in part.
-            unacknowledged: all items that the scheduler has not acknowledged.
-        """
+        """Refuse values that were in transit to `TRIES_MOST` successive schedulers when these ended."""
         left = {item.object_id for item in in_transit if type(item) is ObjectInstruction}
         known, self._deaths = self._deaths, {}
         for item in unacknowledged:
@@ -169,7 +153,6 @@ class Refusals:
 
 
 def _what(instruction: ObjectInstruction) -> str:
-    """Return the name of a value for people."""
     if instruction.kind == InstructionKind.CREATE_FUNCTION:
         return f"the function {instruction.name} with the values that it holds"
     return f"the object {instruction.name!r}" if instruction.name else "an argument"

@@ -64,11 +64,7 @@ class Lane(Protocol):
 
 
 class OpenWork:
-    """The open tasks, requests and stored objects of a client.
-
-    Args:
-        limit: the limit on the size of a value; None: no limit.
-    """
+    """The open tasks, requests and stored objects of a client."""
 
     def __init__(self, limit: ValueLimit | None = None) -> None:
         self.limit = limit or ValueLimit("no address")
@@ -100,11 +96,7 @@ class OpenWork:
         """id of an open item -> the number of unreadable answers that arrived while the item was open"""
 
     def is_waiting(self, ignored_tasks: int = 0) -> bool:
-        """Return whether answers of the scheduler are due.
-
-        Args:
-            ignored_tasks: the number of open tasks that do not count.
-        """
+        """Return whether answers of the scheduler are due, apart from `ignored_tasks` open tasks."""
         else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > ignored_tasks or bool(else_open)
 
@@ -122,9 +114,7 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the open task that was submitted first, otherwise a wanted node of the first graph; None if nothing is
-        open.
-        """
+        """Return the open task that was submitted first, otherwise a wanted node of the first graph; None without any."""
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
@@ -134,9 +124,7 @@ class OpenWork:
         return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
-        """Return the number of open tasks with futures of the user. Tasks of maps do not count, because a map reports
-        its errors itself.
-        """
+        """Return the number of open tasks with futures, without tasks of maps, because a map reports its own errors."""
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
@@ -231,7 +219,6 @@ class OpenWork:
         self.out.append(task)
 
     def _send_waiting(self) -> None:
-        """Send the waiting tasks that fit into the window."""
         for task_id in self.window.admit():
             self._send_task(self._tasks[task_id])
             if self._dependents:
@@ -264,12 +251,7 @@ class OpenWork:
             self.send_nodes(graph)
 
     def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
-        """Send a graph.
-
-        Args:
-            graph: the graph. Its inputs have ended, or are results of tasks that were sent.
-            inputs: the inputs of the graph as message items.
-        """
+        """Send a graph. Its inputs, given as message items, have ended or are results of tasks that were sent."""
         self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
@@ -282,7 +264,6 @@ class OpenWork:
         self.out.append(function)
 
     def _forget_functions(self) -> None:
-        """Drop functions that no open task uses."""
         used = {entry[0].function_id for entry in self._tasks.values()}
         used.update(function.object_id for function in self.graphs.functions())
         self.delete(self._functions.drop_unused(used))
@@ -304,11 +285,7 @@ class OpenWork:
             self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task unless it has started. The scheduler decides, if the task has been sent completely.
-
-        Args:
-            lane: the items in transit to the scheduler.
-        """
+        """Cancel a task unless it has started. The scheduler decides, if `lane` has sent the task completely."""
         if task_id not in self._tasks:
             return
         if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
@@ -447,9 +424,7 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_ended(self) -> None:
-        """Resubmit the results and answer the requests that waited until a graph ended, or until its claims were
-        answered.
-        """
+        """Resubmit results and answer requests that waited for a graph to end, or for its claims to be answered."""
         self.large.resubmit_waiting()
         self._dependents.answer_again()
 
@@ -495,12 +470,7 @@ class OpenWork:
             self.out.append(instruction)
 
     def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
-        """Prepare to resubmit all open work to another scheduler. Refuse values that ended several schedulers.
-
-        Args:
-            in_transit: the items that were sent to the last scheduler, wholly or in part.
-            unacknowledged: all items that the last scheduler has not acknowledged.
-        """
+        """Prepare to resubmit all open work to another scheduler. Refuse values that ended several schedulers."""
         self._ranges.split_all()
         self.large.on_other_scheduler()
         self._refusals.on_dead_scheduler(in_transit, unacknowledged)
@@ -523,10 +493,8 @@ class OpenWork:
                 self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail the work that was open during `TRIES_MOST` unreadable answers.
-
-        An unreadable answer may belong to any open work, and all open work is resubmitted on the next connection.
-        Without a limit, the same answer could return for ever.
+        """Fail the work that was open during `TRIES_MOST` unreadable answers, because the same answer may return for
+        ever after each resubmission.
         """
         known = self._tries
         open_ids: Iterable[bytes] = chain(
@@ -576,12 +544,9 @@ class OpenWork:
     # New and lost connections
 
     def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
-        """Submit all open work in a new session. The scheduler ignores the part that it knows already.
+        """Submit all open work in a new session, cancels and deletes first, because they concern earlier work.
 
-        Cancels and deletes are sent first, because they concern earlier work.
-
-        Args:
-            unacknowledged: items that were sent before and may not have arrived.
+        The scheduler ignores what it knows already. `unacknowledged` items were sent before and may not have arrived.
         """
         self.large.on_new_session()
         self._ranges.split_all(longer_than=self.window.tasks_most)
@@ -617,7 +582,6 @@ class OpenWork:
         """Fail all open work.
 
         Args:
-            make_error: makes the error of each task.
             make_request_error: makes the error of each request and shutdown.
             tell: whether to queue a cancel of each task and graph, for when the scheduler is connected again.
         """

@@ -90,8 +90,6 @@ class ClientProtocol:
 
     Args:
         hello: the first item of each connection.
-        connection: the connection to the current scheduler.
-        patience: the time limits of the conversation.
         work: the open work, whose queued items the protocol sends.
     """
 
@@ -160,9 +158,7 @@ class ClientProtocol:
     # The conversation
 
     def drop_connection(self, reason: str) -> None:
-        """Replace the connection, if there is one, and start a new session, because it is unknown which items were
-        sent.
-        """
+        """Replace the connection, if any, and start a new session, because it is unknown which items were sent."""
         self._connection.session.spoil()
         self._handle_event(states.CONNECTION_LOST, reason)
 
@@ -288,10 +284,8 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps.
-
-        Returns:
-            whether that thread must wake up: an answer has arrived, or the scheduler needs a new report of the wait.
+        """Send a task while the link's thread sleeps. Return whether that thread must wake up: an answer has arrived,
+        or the scheduler needs a new report of the wait.
         """
         self._conversation.started_waiting(time.monotonic())
         self.send()
@@ -306,20 +300,13 @@ class ClientProtocol:
         )
 
     def mark_wanted(self, task_id: TaskId) -> None:
-        """Report to the scheduler that a user waits for the result of a task. Ignored for tasks that are not open or
-        not sent.
-        """
+        """Report to the scheduler that a user waits for a result. Ignored for tasks that are not open or not sent."""
         request = self._work.request_about(task_id)
         if self.is_accepted and request is not None and task_id not in self._work.window.waiting:
             self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started.
-
-        Args:
-            task_id: the id of the task.
-            on_answer: called once the scheduler may have decided.
-        """
+        """Cancel a task unless it has started. Call `on_answer` once the scheduler may have decided."""
         self.send()  # so that the pipe knows what is in transit
         if self.is_accepted:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
@@ -331,9 +318,7 @@ class ClientProtocol:
         self._is_wait_reported = False
 
     def _report_wait(self) -> None:
-        """Report to the scheduler that the process only waits, unless the wait is over or was reported since the last
-        item.
-        """
+        """Report that the process only waits, unless the wait is over or was reported since the last item."""
         if not self._is_wait_reported and self.is_accepted and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
@@ -343,11 +328,7 @@ class ClientProtocol:
     # Receiving
 
     def handle_ready(self, ready: Container[int]) -> None:
-        """Handle one message, if one has arrived, and the end of the connection.
-
-        Args:
-            ready: the ready descriptors, as `ClientConnection.wait` returns them.
-        """
+        """Handle one message, if one has arrived, and the end of the connection. `ready` is the result of `wait`."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
         has_arrived, was_cut = self._connection.look(ready)
         if has_arrived or was_cut:
@@ -383,10 +364,8 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a message of a scheduler.
-
-        If a scheduler accepted an earlier connection, but none has accepted this one, another program sent the bytes.
-        Otherwise the bytes may have been the answer to any open work.
+        """Handle bytes that are not a message of a scheduler. Another program sent them, if only an earlier connection
+        was accepted. Otherwise the bytes may have been the answer to any open work.
         """
         is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
         self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
@@ -429,13 +408,7 @@ class ClientProtocol:
     # Requests
 
     def ask_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Request the output of a task.
-
-        Args:
-            task_id: the id of the task.
-            on_output: receives the answer.
-            report: whether to request only the latest progress report.
-        """
+        """Request the output of a task, or with `report` only its latest progress report."""
         requests = self._outputs
         requests.add(OutputQuery(on_output), lambda number: OutputRequest(number, task_id, report))
         if len(requests.open) > OUTPUTS_MOST:
@@ -481,10 +454,9 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
     """Return the hello of a client.
 
     Args:
-        client_id: the id of the client, the same on each connection.
         nest: the context of the task that the client is in; an empty context outside tasks of this scheduler.
-        label: a label for a client that runs no tasks, shown before the label of this process. With a label, the Python
-            versions of client and workers may differ.
+        label: a label for a client that runs no tasks, shown before that of this process; its Python version may differ
+            from that of workers.
         name: the name of the program, shown to people; if empty, its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)
@@ -514,6 +486,4 @@ def _label() -> str:
 
 
 _LABEL = _label()
-"""the user and the host of this process; computed once, because forked processors inherit the text and need not read
-the system's user files
-"""
+"""the user and host of this process, computed once: forked processors need not read the system's user files"""

@@ -44,9 +44,7 @@ Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
-"""A callback that receives the output lines of a task and the number of dropped lines. Called in the link's thread:
-must not block.
-"""
+"""Receives the output lines of a task and the number of dropped lines, in the link's thread: must not block."""
 
 
 class AnswerReceiver(Protocol[Row, Reply_contra]):
@@ -60,7 +58,7 @@ class AnswerReceiver(Protocol[Row, Reply_contra]):
 
 
 class Answer(Future[T]):
-    """A future of one answer, which the link sets. A coroutine waits for the future through `asyncio.wrap_future`.
+    """A future of one answer, which the link sets. Coroutines wait for it through `asyncio.wrap_future`.
 
     Args:
         read: converts the arguments of `take` to the result; must not block.
@@ -113,11 +111,7 @@ class Inquiry(Answer[T]):
         """the number of workers in the last answer; None before the first answer"""
 
     def item(self, number: int) -> InfoRequest:
-        """Return the request as a message item.
-
-        Args:
-            number: the number of the request.
-        """
+        """Return the request as a message item with this number."""
         return InfoRequest(number, *self._request)
 
     def receive(self, response: InfoResponse, described: list[Any]) -> bool:
@@ -132,8 +126,7 @@ class Inquiry(Answer[T]):
 class JobQuestion(Answer[JobResponse]):
     """A request about a job, and the future of the answer.
 
-    Attributes:
-        waits_for: the reason for the delay, as the scheduler reported it; empty without a report.
+    `waits_for` is the reason for the delay, as the scheduler reported it; empty without a report.
 
     Raises:
         TypeError, ValueError: if an argument cannot be encoded.
@@ -157,11 +150,7 @@ class JobQuestion(Answer[JobResponse]):
         check_item(CLIENT_TO_SCHEDULER, self.item(0))
 
     def item(self, number: int) -> JobRequest:
-        """Return the request as a message item.
-
-        Args:
-            number: the number of the request.
-        """
+        """Return the request as a message item with this number."""
         return JobRequest(number, *self._request)
 
     def receive(self, response: JobResponse, _rows: object) -> bool:
@@ -184,11 +173,7 @@ class OutputListener(Protocol):
 
 
 class Requests(Generic[Row, Reply_contra]):
-    """The open requests by number, each with the rows received so far.
-
-    Args:
-        send: queues an item for the scheduler.
-    """
+    """The open requests by number, each with the rows received so far. `send` queues an item for the scheduler."""
 
     def __init__(self, send: Callable[[Any], None]) -> None:
         self._send = send
@@ -204,12 +189,8 @@ class Requests(Generic[Row, Reply_contra]):
         make_item: Callable[[int], Any],
         rows: list[Row] | None = None,
     ) -> None:
-        """Send a new request.
-
-        Args:
-            receiver: receives the answers.
-            make_item: returns the message item, given the number of the request.
-            rows: the list to which received rows are added; by default a new list.
+        """Send a new request. `make_item` returns its item, given its number. Received rows are added to `rows`, by
+        default a new list.
         """
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
@@ -276,9 +257,7 @@ class OutputQuery:
 
 
 class OutputFollower(list[OutputLine]):
-    """A request for all further output of tasks. Rows are passed to the stream at once, and the request is never
-    answered.
-    """
+    """A request for all further output of tasks, whose rows go to the stream at once; it is never answered."""
 
     def __init__(self, stream: OutputListener) -> None:
         super().__init__()

@@ -3,11 +3,9 @@
     user's threads --queue, one wake-up--> link thread --ClientProtocol--> scheduler
     futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
-Any thread of the client, futures, maps and references may append to the queue. The link thread passes answers to
-futures and maps. One thread at a time uses the protocol: the link thread, or, while that thread sleeps and little is
-open, a thread that submits.
-
-The link thread runs no user code, blocks only on its own descriptors, and ends every future.
+Any thread may append to the queue. One thread at a time uses the protocol: the link thread, or, while that thread
+sleeps and little is open, a thread that submits. The link thread runs no user code, blocks only on its own descriptors,
+and ends every future.
 """
 
 from __future__ import annotations
@@ -71,9 +69,7 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_forked = False
         self._turn = threading.Lock()
-        """held by the thread that may touch the socket and the tables: the link's thread while it is awake, otherwise a
-        thread that submits
-        """
+        """held by the thread that may touch the socket and the tables: the awake link thread, or one that submits"""
         self._housekeeping_at = math.inf
         """when the housekeeping after a single result is due; infinite if none is due"""
         self._was_interrupted = False
@@ -108,12 +104,9 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Submit the tasks of a map. If this client is in a task, the submitted tasks are cancelled when that task
-        ends.
+        """Submit the tasks of a map, which `take` returns in the thread that sends them.
 
-        Args:
-            take: returns the tasks; called by the thread that sends the tasks.
-            sink: the sink of all these tasks.
+        If this client is in a task, the submitted tasks are cancelled when that task ends.
         """
         self.check_open()
         if self.is_nested:
@@ -133,17 +126,15 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
-        """Return whether any work is open or queued; True while the link's thread is awake, because it takes queued
-        items then.
-        """
+        """Return whether any work is open or queued; True while the link's thread is awake and takes queued items."""
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:
-        """Add work and send it in the calling thread, if the link's thread sleeps and few tasks are open. Return
-        whether the work was sent.
+        """Send work in the calling thread if the link's thread sleeps and few tasks are open. Return whether it was
+        sent.
 
-        A direct send saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is
-        unknown which items were sent, so the connection is replaced and all open work is sent again.
+        This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
+        which items were sent, so the connection is replaced and all open work is sent again.
         """
         if not (self._inbox.is_asleep and self._protocol.is_accepted) or self._work.is_waiting(FEW_TASKS):
             return False
@@ -166,11 +157,8 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started.
-
-        Args:
-            task_id: the id of the task.
-            on_answer: called in the link's thread once the scheduler may have decided.
+        """Cancel a task unless it has started. The link's thread calls `on_answer` once the scheduler may have
+        decided.
         """
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
@@ -178,13 +166,7 @@ class LinkThread(ClientLink):
         self._put(partial(self._work.abandon, sink))
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result.
-
-        Args:
-            object_id: the id of the result.
-            receiver: receives the frames of the result, or an error.
-            keep: whether the scheduler keeps the result until its future is garbage-collected.
-        """
+        """Request a large result. With `keep`, the scheduler keeps it until its future is garbage-collected."""
         self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:
@@ -199,8 +181,7 @@ class LinkThread(ClientLink):
         reply.result()
 
     def close(self, wait_seconds: float | None = None) -> None:
-        """Leave the scheduler: cancel open tasks, send a goodbye, and end the thread. May be called any number of
-        times.
+        """Leave the scheduler: cancel open tasks, send a goodbye, and end the thread. May be called repeatedly.
 
         Args:
             wait_seconds: how long to wait for the end of the thread; 0: do not wait, None: wait without limit.
@@ -268,9 +249,8 @@ class LinkThread(ClientLink):
     def _fall_asleep(self) -> float:
         """Do all pending work, and release the turn. Return the seconds until further work is due.
 
-        Housekeeping after a single result is postponed, because the user's thread waits for the interpreter's lock
-        until this thread sleeps. Even the empty read is postponed, because the next direct submit reads the socket's
-        state too.
+        Housekeeping after a single result is postponed, even the empty read, because the user's thread waits for the
+        interpreter's lock until this thread sleeps. The next direct submit reads the socket's state too.
         """
         inbox = self._inbox
         seconds = 0.0
@@ -287,11 +267,7 @@ class LinkThread(ClientLink):
         return seconds if may_sleep else 0.0
 
     def _wake_up(self, ready: Container[int]) -> None:
-        """Take the turn, and handle one message if one has arrived.
-
-        Args:
-            ready: the ready descriptors, as `ClientConnection.wait` returns them.
-        """
+        """Take the turn, and handle one message if one has arrived. `ready` is the result of `wait`."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
         self._protocol.handle_ready(ready)
@@ -300,9 +276,7 @@ class LinkThread(ClientLink):
             self._protocol.drop_connection("a submit was interrupted")
 
     def _act(self) -> None:
-        """Handle all messages, run the commands of other threads, take the actions that are due, and send the queued
-        items.
-        """
+        """Handle all messages, run the commands of other threads, take the actions that are due, and send items."""
         connection, protocol = self._connection, self._protocol
         is_new = True
         if not connection.is_drained:

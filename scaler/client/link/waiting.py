@@ -35,10 +35,8 @@ _COMMAND = re.compile(
 
 
 def advised(sentence: str, address: str) -> str:
-    """Adapt the advice in a scheduler's sentence to this client.
-
-    Commands get the address at which the client reaches the scheduler. If the client started the cluster, arguments of
-    `Client` replace the commands.
+    """Adapt the advice in a scheduler's sentence to this client: its commands get the address that the client uses. If
+    the client started the cluster, arguments of `Client` replace the commands.
     """
     if address in starters.own_clusters:
         return _COMMAND.sub(_as_arguments, sentence)
@@ -58,10 +56,8 @@ class ConnectionAdvice:
     """Tells users why a scheduler may not answer, and what to check.
 
     Args:
-        endpoint: where the scheduler should listen.
         timeout_seconds: how long open work waits for the scheduler.
-        is_nested: whether the client is in a task; the host name is not looked up then, because the agent has found the
-            scheduler.
+        is_nested: whether the client is in a task, whose agent has found the scheduler: its host is not looked up.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, is_nested: bool = False) -> None:
@@ -132,7 +128,6 @@ class TaskQuestions:
     """The open questions of a client about tasks.
 
     Args:
-        work: the client's open work.
         endpoint: the endpoint of the scheduler, whose address is put into the scheduler's advice.
         no_scheduler: returns the sentence with which a question is answered while no scheduler is connected.
     """
@@ -143,19 +138,14 @@ class TaskQuestions:
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
         self._not_ours: set[TaskId] = set()
-        """tasks that were not open in this client when a question about them was asked: an admin may ask about tasks of
-        other clients
-        """
+        """tasks that were not open here when a question came: an admin may ask about tasks of other clients"""
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_connect: bool = False) -> None:
         """Answer a question, or pass it to the scheduler.
 
         Args:
-            task_id: the id of the task.
-            on_answer: receives the answer.
             lane: the items in transit to the scheduler; None if no scheduler is connected.
-            may_connect: whether a scheduler is likely to connect soon; without a connected scheduler, the question
-                waits then.
+            may_connect: whether a question waits while no scheduler is connected, because one may connect soon.
         """
         request = self._work.request_about(task_id)
         if request is None and (lane is not None or may_connect):
@@ -185,9 +175,7 @@ class TaskQuestions:
                 on_answer(adapted)
 
     def resend(self) -> None:
-        """Send the open questions on a new connection. Questions about tasks that are no longer open or not sent yet
-        are dropped.
-        """
+        """Send the open questions on a new connection; drop those about tasks that are not open or not sent."""
         asked, self._open = self._open, {}
         for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)
@@ -224,8 +212,6 @@ class TaskWatch:
     """Watches the oldest open task of a client, and logs a warning if that task cannot run.
 
     Args:
-        work: the open work.
-        ask: requests the reason why a task waits.
         is_off: whether the watch does nothing, as for a client inside a task, whose outer client watches.
     """
 
@@ -249,9 +235,7 @@ class TaskWatch:
         return max(self.look_at, self.due_at)
 
     def look(self, now: float) -> None:
-        """Check whether the oldest open task is still the same. If that is so for long enough, request the reason why
-        it waits.
-        """
+        """Request the reason why the oldest open task waits, if it has been the oldest one for long enough."""
         self.look_at = now + LOOK_SECONDS
         oldest = self._work.oldest()
         if oldest is None or oldest != self._oldest:

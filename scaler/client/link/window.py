@@ -30,18 +30,11 @@ class Window:
         self.waiting: dict[TaskId, int] = {}
         """the waiting tasks and the sizes of their arguments, in order; read-only outside this class"""
         self.tasks_most = self._bytes_most = _NO_LIMIT
-        """the most tasks of one client that the scheduler accepts; `_bytes_most` is the same limit for bytes of
-        arguments
-        """
+        """the most tasks, and the most bytes of arguments, that the scheduler accepts from one client"""
         self._is_logged = False
 
     def resize(self, tasks: int, n_bytes: int) -> None:
-        """Set how much the scheduler accepts from one client.
-
-        Args:
-            tasks: the most open tasks; 0: no limit.
-            n_bytes: the most bytes of arguments of open tasks; 0: no limit.
-        """
+        """Set the most open tasks, and the most bytes of their arguments, for one client; 0: no limit."""
         self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
@@ -59,9 +52,7 @@ class Window:
                 tasks[rows[0]] += left
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be sent now; otherwise it waits. A task larger than the window is sent
-        alone.
-        """
+        """Add a task. Return whether it may be sent now. A task larger than the window is sent alone."""
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
         n_sent = self._n_sent + weight

@@ -1,9 +1,8 @@
 """The order of a graph's nodes as operations on a sparse matrix with python-graphblas, a whole wave of nodes at once.
 
-An alternative to `plain`. An element of the matrix is how often one node needs another. A wave is the vector of the
-ready nodes. Wave times matrix counts, for all other nodes, how many of their dependencies have just finished. So the
-cost grows with waves, not with nodes: a wide graph has few waves, a chain of a million nodes has a million. When waves
-are narrow, the functions of `plain` are used instead.
+An element of the matrix is how often one node needs another; a wave is the vector of the ready nodes. Wave times matrix
+counts, for all other nodes, how many dependencies have just finished. So the cost grows with waves, not with nodes. If
+waves are narrow, as in a chain, the functions of `plain` are used instead.
 
 Imported only when needed: python-graphblas is an extra and takes a second to import.
 `tests/benchmarks/results/graph.md` shows when the import pays.
@@ -21,9 +20,7 @@ from scaler.graph import plain
 
 TRIAL_WAVES = 64
 WAVE_NODES = 1000
-"""The fewest nodes that a wave must have on average, checked after `TRIAL_WAVES` waves. With fewer nodes, the
-operations cost more than they save.
-"""
+"""The fewest nodes per wave, on average of `TRIAL_WAVES` waves, for which the operations save more than they cost."""
 
 
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
@@ -55,8 +52,7 @@ def _waves(consumers: Any, missing: Any) -> list[Any] | None:
 
     Args:
         consumers: the matrix of the graph: how often each node (column) needs each other node (row).
-        missing: the number of unfinished dependencies of each node, which is reduced in place. It stays above 0 for
-            nodes that never become ready.
+        missing: how many dependencies of each node are unfinished, reduced in place; above 0 in or after a circle.
     """
     size, found = missing.size, 0
     waves: list[Any] = []

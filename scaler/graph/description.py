@@ -29,8 +29,8 @@ class Description(NamedTuple):
         counts: for each call, the number of arguments that are results of other calls.
         dependencies: the numbers of the calls that each call needs, one call after the other; with repetitions.
         wanted: the wanted keys, in the order of the user.
-        in_lists: key of a call with a list argument that holds a key of the graph -> the position of the first such
-            argument, from 1, and the key in that list. Keys in lists are not replaced by their values.
+        in_lists: key of a call with a list argument that holds a key of the graph, which is not replaced by its value
+            -> the position of the first such argument, from 1, and the key in that list.
     """
 
     calls: list[Call]
@@ -99,9 +99,7 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return the position of the first list argument that holds a key of the graph, and that key. Lists inside the list
-    count.
-    """
+    """Return the position of the first list argument that holds a key of the graph, at any depth, and that key."""
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found
@@ -109,11 +107,7 @@ def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None
 
 
 def _key_among(values: list[Any], graph: Mapping[str, Any], levels: int) -> str:
-    """Return the first key of the graph among `values`; "" if no value is a key.
-
-    Args:
-        levels: how deep lists inside `values` are searched.
-    """
+    """Return the first key of the graph among `values` and `levels` of lists in them; "" if no value is a key."""
     for value in values:
         kind = type(value)
         if kind is str and value in graph:

@@ -1,7 +1,7 @@
 """GatheringCall: takes futures and references out of containers among a call's arguments, and puts their values back.
 
-The client takes futures and references out of lists, tuples, sets and dictionaries; each becomes an argument. On the
-worker, `GatheringCall` puts their values into copies of the containers, and calls the user's function.
+The client takes them out of lists, tuples, sets and dictionaries; each becomes an argument. On the worker,
+`GatheringCall` puts their values into copies of the containers, and calls the user's function.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ class ArgumentPlace(int):
 
 
 class GatheringCall:
-    """Puts values into the containers among its arguments, and calls a function with these containers. Runs on the
-    worker.
+    """Puts values into the containers among its arguments, and calls a function with them, on the worker.
 
     Args:
         function: the function of the user.
@@ -39,8 +38,7 @@ class SeparatedArguments(NamedTuple):
     """The arguments of a call, separated from their containers.
 
     Attributes:
-        positional: the positional arguments; each is a placeholder, or a container with placeholders.
-        keywords: the keyword arguments by name; each is a placeholder, or a container with placeholders.
+        positional, keywords: the arguments; each is a placeholder, or a container with placeholders.
         arguments: the values for the placeholders.
         labels: the name of each value in errors, such as "argument 1[0]".
     """
@@ -70,11 +68,9 @@ Wanted: TypeAlias = type | tuple[type, ...]
 
 
 def separate_arguments(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> SeparatedArguments:
-    """Separate values of some classes from the lists, tuples, sets and dictionaries among the arguments of a call.
+    """Separate the `wanted` values from the lists, tuples, sets and dictionaries among the arguments of a call.
 
-    Args:
-        wanted: the class of the values, or a tuple of classes. Values in other containers, and keys of dictionaries,
-            stay.
+    Values in other containers, and keys of dictionaries, stay.
     """
     separated = SeparatedArguments([], {}, [], [])
     for number, argument in enumerate(args, start=1):

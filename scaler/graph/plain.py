@@ -1,7 +1,6 @@
 """The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Edges are in a few long lists, not in a list for each node: a million small lists keep the garbage collector busy, which
-took three times as long.
+Edges are in a few long lists, because a million small lists keep the garbage collector busy, which took thrice as long.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
     Args:
         counts: the number of dependencies of each node.
         dependencies: the dependencies of all nodes, one node after the other; with repetitions.
-        wanted: nodes whose results are wanted.
 
     Raises:
-        graphlib.CycleError: if nodes depend on each other in a circle, even if no wanted node needs them. The error
-        names one circle.
+        graphlib.CycleError: if nodes depend on each other in a circle, even if none is needed; it names one circle.
     """
     starts = [0, *accumulate(counts)]
     missing = list(counts)
@@ -40,9 +37,8 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 def _ordered_by_readiness(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
     """Return the nodes in the order in which they can run.
 
-    Args:
-        missing: the number of unfinished dependencies of each node, which is reduced in place. It stays above 0 for
-            nodes that never become ready.
+    `missing` has the number of unfinished dependencies of each node, reduced in place; it stays above 0 for nodes that
+    never become ready.
     """
     firsts, ends, consumers = _inverted(counts, dependencies)
     ordered = [node for node, count in enumerate(counts) if not count]
@@ -78,9 +74,7 @@ def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) 
 
     Args:
         starts: where the dependencies of each node begin in `dependencies`.
-        dependencies: the dependencies of all nodes, one node after the other.
-        missing: a number for each node, above 0 for nodes that never become ready: those in a circle, and all that need
-            them.
+        missing: a number for each node, above 0 for nodes that never become ready: in a circle, or in need of one.
     """
     node = next(node for node, left in enumerate(missing) if left)
     seen: dict[int, int] = {}

@@ -1,8 +1,7 @@
 """Readiness: which nodes of a graph can run.
 
-The scheduler has a `Readiness` for each graph. Nodes are added one by one, each after its dependencies, and are
-identified by their positions. A node fails with any of its dependencies. No recursion: a chain may have a million
-nodes.
+The scheduler has a `Readiness` for each graph. A node fails with any of its dependencies. Nodes are identified by their
+positions. No recursion: a chain may have a million nodes.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ class Readiness:
         return self._states[position]
 
     def add(self, dependencies: Sequence[int]) -> int:
-        """Add the next node. Return the state of that node.
-
-        Args:
-            dependencies: positions of earlier nodes, each once.
+        """Add the next node, given the positions of its dependencies, each once. Return the state of the node.
 
         Raises:
             ValueError: if a dependency was not added before.
@@ -80,8 +76,7 @@ class Readiness:
         return ready
 
     def fail(self, position: int) -> Iterator[int]:
-        """Mark a node as failed, and yield the nodes that fail with it, the nearest first. Each of these is marked when
-        it is yielded.
+        """Mark a node as failed, and yield the nodes that fail with it, the nearest first, each marked when yielded.
 
         Between two yielded nodes, nodes may be added and finished. A node that is still to fail never becomes ready.
         """

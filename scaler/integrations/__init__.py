@@ -1,7 +1,6 @@
 """Integrations: Scaler behind the interfaces of other libraries, such as joblib and dask.
 
-Users import a module of this package by name; the rest of Scaler imports none. Each module imports only the library
-that it serves.
+Users import a module of this package by name. Each module imports only the library that it serves.
 """
 
 from __future__ import annotations

@@ -17,10 +17,7 @@ class _Gets(Protocol):
 
 
 def get(client: _Gets) -> Callable[..., Any]:
-    """Return a dask scheduler that runs graphs with `client`.
-
-    Args:
-        client: a client, or a client with options (`client.options(priority=1)`).
+    """Return a dask scheduler that runs graphs with `client`, or a client with options (`client.options(priority=1)`).
 
     Raises:
         ImportError: if dask is not installed, or older than 2024.12.

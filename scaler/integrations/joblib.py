@@ -52,9 +52,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             for_executor(client.task_options)
         self._client = client
         self._initializer_call: tuple[Any, ...] = ()
-        """the id of this parallel call, its initializer and the arguments; each worker process calls the initializer
-        once
-        """
+        """the id, initializer and arguments of this parallel call; each worker process calls the initializer once"""
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
     @property
@@ -128,10 +126,8 @@ def joblib_batch(
 def register(*, make_default: bool = False) -> None:
     """Register the back-end, so that `joblib.parallel_backend("scaler")` finds it.
 
-    The keyword `client` of `parallel_backend` names the client that submits; by default it is one `Client()`.
-
-    Args:
-        make_default: whether joblib uses the back-end from now on, even if no back-end is named.
+    The keyword `client` of `parallel_backend` names the client that submits; by default it is one `Client()`. With
+    `make_default`, joblib uses the back-end from now on, even if no back-end is named.
     """
     register_parallel_backend(NAME, ScalerBackend, make_default=make_default)
 

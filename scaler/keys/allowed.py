@@ -31,11 +31,7 @@ AMOUNT_MOST = 2**53
 
 
 def share_of(text: str) -> int:
-    """Return the share that a text gives.
-
-    Raises:
-        ConfigError: if the text is not a whole number in range.
-    """
+    """Return the share that a text gives. Raise `ConfigError` unless it is a whole number in range."""
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(SHARE_MOST))
     if not is_number or not 1 <= int(text) <= SHARE_MOST:
         raise ConfigError(f"{shown(text)} is not a whole number from 1 to {SHARE_MOST:,}")
@@ -43,11 +39,7 @@ def share_of(text: str) -> int:
 
 
 def amount_of(text: str) -> int:
-    """Return the number of tasks or bytes that a text gives. The text may be a size such as `20G` (`read_size`).
-
-    Raises:
-        ConfigError: if the text is not a number or size, or is out of range.
-    """
+    """Return the number of tasks or bytes that a text gives, such as `20G` (`read_size`), or raise `ConfigError`."""
     amount = read_size("it", text)
     if not 1 <= amount <= AMOUNT_MOST:
         raise ConfigError(f"{shown(text)} is not between 1 and {size_text(AMOUNT_MOST)}")
@@ -88,9 +80,7 @@ class AllowedKey:
     """A key on the list of a scheduler, with its owner and options.
 
     Attributes:
-        role: the role of the owner.
-        name: the name of the owner.
-        public: the public key.
+        role, name: the role and the name of the owner.
         terms: the share and quotas of the owner.
         until: the last day on which the key is valid; None: the key does not expire.
         revoked: the day on which the key was revoked; None: the key is not revoked.
@@ -126,11 +116,7 @@ class AllowedKey:
 
     @classmethod
     def parse(cls, line: str) -> AllowedKey:
-        """Return the key that a line describes.
-
-        Raises:
-            ConfigError: if the line describes no key.
-        """
+        """Return the key that a line describes. Raise `ConfigError` if the line describes no key."""
         role, name, public, *options = [*line.split(maxsplit=3), "", "", ""][:4]
         if role not in ROLES:
             raise ConfigError(f"{shown(role)} is not a role: use {', '.join(ROLES[:-1])} or {ROLES[-1]}")
@@ -155,9 +141,7 @@ class Lockout(NamedTuple):
 
     reason: str
     is_expiry: bool
-    """whether the owner's last key has expired, so that running work may finish; False if that key was revoked or never
-    existed
-    """
+    """whether the owner's last key expired, so that running work may finish; not if it was revoked or never existed"""
 
 
 class AllowedKeys(Mapping[str, AllowedKey]):
@@ -180,8 +164,7 @@ class AllowedKeys(Mapping[str, AllowedKey]):
 
     @classmethod
     def parse(cls, text: str) -> AllowedKeys:
-        """Return the list that a text describes. Only a line feed ends a line. Empty lines and comments (`#`) are
-        ignored.
+        """Return the list that a text describes. Only a line feed ends a line; empty lines and `#` lines are ignored.
 
         Raises:
             ConfigError: if a line describes no key, or two lines have the same key; the error names the line.

@@ -28,11 +28,7 @@ scheduler has all rights at the scheduler, but code in tasks gets only the key o
 
 
 def home() -> Path:
-    """Return the parent of all folders of keys.
-
-    Raises:
-        ConfigError: if this user has no home folder.
-    """
+    """Return the parent of all folders of keys. Raise `ConfigError` if this user has no home folder."""
     configured = os.environ.get(VARIABLE)
     if configured:
         return Path(configured).absolute()
@@ -98,9 +94,7 @@ def _has_home() -> bool:
 
 
 def _names_in(path: Path) -> list[str]:
-    """Return the names of the folders of keys. Faster than a glob pattern: each forked process with a client calls this
-    function.
-    """
+    """Return the names of the folders of keys, faster than a glob: each forked process with a client calls this."""
     try:
         return sorted(each for each in os.listdir(path) if "_" in each)  # noqa: PTH208 - paths cost ten times as much
     except OSError:

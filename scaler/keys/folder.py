@@ -36,10 +36,7 @@ class KeyPair:
 
 
 class KeyFolder:
-    """Reads and changes the keys in an existing folder.
-
-    Args:
-        path: the folder.
+    """Reads and changes the keys in the existing folder `path`.
 
     Raises:
         ConfigError: if `path` is not a folder of keys, or other users can enter it.
@@ -118,8 +115,7 @@ class KeyFolder:
                 _write_pairs(self.path, all_addresses, [KeyPair(*pair) for pair in pairs])
 
     def pairs(self) -> list[KeyPair]:
-        """Return the key pairs of the scheduler. The last pair is the newest; older pairs stay valid until the
-        scheduler starts next.
+        """Return the key pairs of the scheduler, the newest last. Older pairs stay valid until its next start.
 
         Raises:
             ConfigError: if the file cannot be read, or other users have access to it.
@@ -149,8 +145,6 @@ class KeyFolder:
         """Put a new key on the list. Return the key file, which is to be handed to the owner of the key.
 
         Args:
-            name: the name of the owner.
-            role: the role of the owner.
             until: the last day on which the key is valid; None: the key does not expire.
             today: the current day.
             terms: the share and quotas of the owner.
@@ -190,8 +184,7 @@ class KeyFolder:
     def rotate(self) -> list[Path]:
         """Make a new key of the scheduler, which is used when the scheduler starts next.
 
-        Returns:
-            the changed key files, which must be handed to their owners again before that start.
+        Return the changed key files, which must be handed to their owners again before that start.
 
         Raises:
             ConfigError: if a file cannot be read, or other users have access to it.

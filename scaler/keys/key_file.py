@@ -49,9 +49,7 @@ class KeyFile:
         role: the role of the owner of the key: client, worker, monitor or admin.
         name: the name of the owner, as on the list of the scheduler.
         addresses: where the scheduler listens, if known.
-        servers: the public keys of the scheduler: several while the key of the scheduler is being replaced.
-        public: the public key of the peer.
-        secret: the secret key of the peer.
+        servers: the public keys of the scheduler: several while its key is being replaced.
         path: the file from which the key was read; empty for a key made in this process.
     """
 
@@ -103,11 +101,7 @@ class KeyFile:
 
     @property
     def address(self) -> str:
-        """The latest address of the scheduler, which is the first of `addresses`.
-
-        Raises:
-            ConfigError: if the key file has no address.
-        """
+        """The latest address of the scheduler, the first of `addresses`. Raises `ConfigError` without an address."""
         if not self.addresses:
             raise ConfigError(
                 f"the key file {self.path} has no address: give the address of the scheduler, too, or ask an admin of "
@@ -118,12 +112,8 @@ class KeyFile:
     def write(self, path: Path, *, is_new: bool = False) -> None:
         """Write the key to a file.
 
-        Args:
-            path: the file.
-            is_new: whether an existing file is an error instead of being replaced.
-
         Raises:
-            FileExistsError: if the file exists, and `is_new`.
+            FileExistsError: if the file exists, and `is_new`; otherwise the file is replaced.
             OSError: if the file cannot be written.
         """
         values = {"version": VERSION, "role": self.role, "name": self.name, "addresses": self.addresses}

@@ -21,8 +21,7 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
     """Return the text of a file that belongs to this user or root, and that no other user may read or write.
 
     Raises:
-        ConfigError: if the file is a link, not a regular file, too large or unreadable, or if other users have access.
-            The error says what to do.
+        ConfigError: if the file is a link, not a regular file, too large, unreadable, or open to other users.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,11 +53,8 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
 def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
     """Write a file of mode 0600, completely or not at all.
 
-    Args:
-        is_new: whether an existing file is an error instead of being replaced.
-
     Raises:
-        FileExistsError: if the file exists, and `is_new`.
+        FileExistsError: if the file exists, and `is_new`; otherwise the file is replaced.
         OSError: if the file cannot be written.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -129,10 +125,6 @@ def check_private_folder(path: Path, what: str = "folder of keys") -> None:
 
 def check_own(path: Path, is_folder: bool = False) -> None:
     """Raise `ConfigError` unless the path is a file or folder of this user or root, and not a link.
-
-    Args:
-        path: the path to check.
-        is_folder: whether the path must be a folder and not a file.
 
     Raises:
         FileNotFoundError: if the path does not exist.

@@ -1,7 +1,6 @@
 """Arguments as the client sends them: one block per call, frames for its larger values, and objects for large ones.
 
-Called by the client for each task. Arguments are serialised at once, so that later changes of an argument have no
-effect.
+Called by the client for each task, at once, so that later changes of an argument have no effect.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class PackedArguments(NamedTuple):
         frames: the frames of values that are too large for the block and travel with the call.
         object_ids: the ids of the objects, concatenated.
         objects: the objects made for this call, to be sent before the call.
-        references: the references to objects that the user sent before; the call keeps them alive.
+        references: the objects that the user sent before, kept alive by the call.
     """
 
     block: bytes
@@ -108,11 +107,9 @@ def check_needed(count: int) -> None:
 
 
 class ArgumentPacker:
-    """Packs arguments for one client. Safe to use from several threads.
+    """Packs arguments for one client of the scheduler at `address`. Safe to use from several threads.
 
     Args:
-        serializer: turns arguments into bytes.
-        address: the address of the scheduler that runs the tasks.
         freeze: copies large values.
         limit: the limit on the size of a value; None: no limit.
     """
@@ -159,7 +156,7 @@ class ArgumentPacker:
 
         Args:
             labels: the names of the arguments in errors; by default their numbers or keywords.
-            carried_bytes: the most bytes of frames that travel with the call; larger values become objects.
+            carried_bytes: see `pack`.
         """
         if self.plain_block is plain_block and not keywords:
             plain = plain_call(arguments, min(carried_bytes, self.limit.n_bytes))
@@ -178,13 +175,11 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Return arguments that include futures, serialised, and the label and the input of each future.
+        """Return arguments with futures, serialised, and the label and input of each future. Raises as `pack`.
 
-        In the block, a future is represented by the number of its input. Inputs are numbered in the order in which they
-        first occur. Raises as `pack`.
+        In the block, a future is the number of its input. Inputs are numbered in the order in which they first occur.
 
         Args:
-            link: the link of the client that submits.
             labels: the names of the arguments in errors; by default their numbers or keywords.
         """
         positions: dict[TaskId, int] = {}
@@ -199,11 +194,7 @@ class ArgumentPacker:
         return self._pack(named, labels), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
-        """Return one positional argument that several calls share, serialised. No call may change the value.
-
-        Raises:
-            SerializeObjectError: if the argument cannot be serialised.
-        """
+        """Return one positional argument, serialised, which several calls share unchanged. Raises as `pack`."""
         packed = self.pack((value,), {}, carried_bytes=0)
         return packed._replace(block=argument_block(OBJECT, packed.object_ids[:ID_BYTES])) if packed.objects else packed
 
@@ -285,7 +276,6 @@ _NOT_OF_THIS_CALL = (
 
 
 def _label(position: int, name: str) -> str:
-    """Return the name of an argument in errors."""
     return f"the argument {name!r}" if name else f"argument {position}"
 
 

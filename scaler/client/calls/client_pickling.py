@@ -1,8 +1,7 @@
 """Client pickling: a client is pickled as its settings, and unpickled as a new client of the process that reads them.
 
-Called by the client. Decides which address is pickled, and which address the unpickled client uses. A scheduler may
-have one address for users and another for workers. So a client in a task of its own scheduler is pickled without an
-address. It uses the address of the scheduler that runs the task.
+Called by the client. A scheduler may have one address for users and another for workers. So a client in a task of its
+own scheduler is pickled without an address, and uses that of the scheduler that runs the task.
 """
 
 from __future__ import annotations
@@ -73,17 +72,14 @@ def pickled(serializer: Serializer) -> bytes:
 
 
 _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
-"""the address of the scheduler for whose tasks values are being pickled, and the list that collects references of the
-call
-"""
+"""address of the scheduler for whose tasks values are being pickled, and a list to collect the call's references"""
 
 
 @contextmanager
 def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]:
     """Return a context in which values are pickled for tasks of the scheduler at `address`.
 
-    Args:
-        held: collects the references that a call passes as references, not as values; None if no call is pickled.
+    `held` collects the references that a call passes as references, not as values; None if no call is pickled.
     """
     token = _task.set((address, held))
     try:
@@ -98,7 +94,5 @@ def held_by_call() -> list[Any] | None:
 
 
 def address_to_take(address: str) -> str:
-    """Return the address to pickle for a client of the scheduler at `address`: a placeholder in a task of that
-    scheduler.
-    """
+    """Return the address to pickle for a client of the scheduler at `address`: in its own tasks a placeholder."""
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

@@ -1,7 +1,6 @@
 """Entry: a call that is ready to be sent, and the sink that receives the result of the call.
 
-Made by functions and graphs; kept by the client's open work until the result arrives. The link's thread calls the
-sinks.
+Made by functions and graphs; kept by the open work until the result arrives. The link's thread calls the sinks.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ def node_id(graph_id: GraphId, index: int) -> TaskId:
 
 
 MakeError: TypeAlias = Callable[[], BaseException]
-"""Makes the error of one future. Each future has an error of its own, because several threads must not raise one
-exception object.
-"""
+"""Makes the error of one future. Futures do not share errors: several threads must not raise one exception object."""
 
 
 class Sink(Protocol):
@@ -54,11 +51,7 @@ class Sink(Protocol):
 
 
 class ResultReceiver(Sink, Protocol):
-    """A receiver of a requested large result. It is also the sink of the task, if that runs again because the result
-    was lost.
-
-    Called by the link's thread: must not block.
-    """
+    """The receiver of a large result, and its sink if the task runs again. Called in the link's thread: no blocking."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
         """Receive the frames of the result; None if the result is no longer stored."""
@@ -68,18 +61,11 @@ class ResultFetcher(Protocol):
     """The part of a link that fetches large results."""
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result.
-
-        Args:
-            object_id: the id of the result.
-            receiver: receives the frames of the result, or an error.
-            keep: whether the scheduler keeps the result until its future is garbage-collected.
-        """
+        """Request a large result. With `keep`, the scheduler keeps it until its future is garbage-collected."""
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
-"""A task, the sink that receives the result, the function, the objects made for the task, and the references that the
-task keeps alive.
+"""A task, the sink of its result, its function, the objects made for it, and the references that it keeps alive.
 
 A plain tuple, because each mapped task has an entry.
 """
@@ -91,10 +77,8 @@ class GraphEntry:
     Args:
         spec: the message item that announces the graph.
         nodes: all needed nodes, each after its dependencies.
-        functions: the functions of the nodes.
-        objects: the objects made for the graph.
         references: the references that the graph keeps alive.
-        inputs: the results of other tasks that the graph needs. They are the first nodes of the graph, in this order.
+        inputs: the results of other tasks that the graph needs. They are its first nodes, in this order.
         keys: the keys of the nodes in the user's graph, by the indexes in the ids of the nodes.
     """
 
@@ -136,11 +120,9 @@ class GraphEntry:
         return len(self.inputs) + index
 
     def needs_of(self, index: int, graph_id: GraphId) -> GraphEntry:
-        """Return a new graph, without sinks, of the calls whose results a node needs.
+        """Return a new graph, without sinks, of the calls whose results the node at position `index` needs.
 
-        Args:
-            index: the position of the node in `nodes`; this graph has no inputs.
-            graph_id: the id of the new graph.
+        This graph has no inputs.
         """
         direct = set(positions(self.nodes[index].dependencies))
         needed, nodes = set(direct), list[GraphNode]()
@@ -165,9 +147,7 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes for a submission. Nodes whose results have arrived are no longer wanted; only wanted nodes
-        and their dependencies run.
-        """
+        """Return the nodes for a submission; nodes whose results have arrived run only if a wanted node needs them."""
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
             return self.nodes
@@ -187,9 +167,7 @@ class GraphEntry:
 
 
 Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
-"""A task or graph without the sinks of its results, because a sink would keep a dropped future alive. A task comes with
-its function, objects and references.
-"""
+"""A task with its function, objects and references, or a graph. Without sinks, which would keep futures alive."""
 
 
 def call_of(open_call: Entry | tuple[GraphEntry, Sink]) -> Call:

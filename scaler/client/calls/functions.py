@@ -1,8 +1,8 @@
 """Functions as the client sends them: serialised, with the hash of their content as id, and their signatures.
 
 Called by the client for each submit and once per map. With arguments, a function makes the entry of a task. A function
-whose pickle cannot change between two submits is serialised once. Any other function is serialised each time, because a
-closure or a global that it reads may have changed. The client never calls the function.
+is serialised each time, because a closure or a global that it reads may have changed, or once if its pickle cannot
+change. The client never calls the function.
 """
 
 from __future__ import annotations
@@ -55,13 +55,7 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int, int]
-"""The fields of a task other than its function and arguments:
-
-- priority
-- name; empty for the name of the function
-- encoded `RunOptions`
-- number of the account
-- tag of the owner
+"""A task's priority, name (or ""), encoded `RunOptions`, number of the account, and tag of the owner.
 
 A plain tuple, because one is made for each submit and unpacked for each mapped task.
 """
@@ -83,7 +77,6 @@ class Function:
     """A function, ready to be sent.
 
     Attributes:
-        instruction: the message item that creates the function at the scheduler.
         least: the fewest positional arguments of a call without keyword arguments.
         most: the most positional arguments of a call.
     """
@@ -142,17 +135,13 @@ class Function:
         terms: Terms = NO_TERMS,
         pack: Pack | None = None,
     ) -> Entry:
-        """Return a task that calls the function with these arguments, ready to be sent. The arguments are serialised at
-        once.
+        """Return a task that calls the function with these arguments. Raises as `ArgumentPacker.pack`.
 
         Args:
             pack: packs arguments that may need a pickler; None: the packer of the client.
 
         Raises:
             TypeError: if the function does not take these arguments.
-            SerializeObjectError: if an argument cannot be serialised.
-            ObjectTooLargeError: if an argument is too large to be sent.
-            MissingObjects: if an argument is a reference to an object that is no longer stored.
         """
         if keywords or not self.least <= len(arguments) <= self.most:
             self.check(arguments, keywords)
@@ -186,11 +175,9 @@ class Function:
         return self._plain_block(arguments)
 
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
-        """Return a task with one row for each block; for a single block, a task without rows.
+        """Return a task with one row for each block of arguments; for a single block, a task without rows.
 
-        Args:
-            blocks: the arguments of each row.
-            frames: the frames of all rows; each row has an equal part.
+        `frames` are those of all rows; each row has an equal part.
         """
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
@@ -207,11 +194,9 @@ class Function:
         link: object,
         labels: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
-        """Return the graph of a call with futures among its arguments or inside them, and the label and the input of
-        each future.
+        """Return the graph of a call with futures in its arguments, and the label and the input of each future.
 
         Args:
-            link: the link of the client that submits.
             labels: the names of the arguments in errors; by default their numbers or keywords.
 
         Raises:
@@ -243,9 +228,7 @@ class Function:
         return entry, arguments_awaited
 
     def _gather(self) -> Function:
-        """Return the function that puts results and objects into containers and calls the user's function with these
-        containers.
-        """
+        """Return the function that puts results and objects into containers and calls the user's function."""
         if self._gathering is None:
             gathering = GatheringCall(self._function, self.instruction.name)
             with in_a_task_for(self._packer.address):
@@ -253,9 +236,7 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Return `problem` with the name of the function added, and the name of the parameter if `problem` begins with
-        "argument 2:".
-        """
+        """Return `problem` with the function's name, and for "argument 2: ..." with the name of the parameter."""
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:
@@ -291,8 +272,7 @@ class Function:
     def take_name(self, keywords: dict[str, Any]) -> str:
         """Remove the task's name from the keyword arguments and return it, unless the function itself takes `name`.
 
-        Returns:
-            the name of the task; empty if the task has the name of the function.
+        The name is empty if the task has the name of the function.
 
         Raises:
             TypeError: if the name is not a `str`.
@@ -346,9 +326,7 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
-    """Return the fewest and the most positional arguments of a call. If a keyword is required, no number is in that
-    range.
-    """
+    """Return the fewest and the most positional arguments of a call; no number fits if a keyword is required."""
     if type(function) is FunctionType:
         code = function.__code__
         if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
@@ -403,8 +381,6 @@ class ClientFunctions:
     """Serialises the functions of one client, and remembers them. Safe to use from several threads.
 
     Args:
-        endpoint: the endpoint of the scheduler whose tasks call the functions.
-        packer: packs the arguments of the functions.
         shipped: the modules that travel with the functions.
     """
 
@@ -450,8 +426,7 @@ class ClientFunctions:
         self._remembered = {}
 
     def look(self) -> None:
-        """Check whether modules were edited and reloaded in this process. If so, functions are serialised again at
-        their next use.
+        """Serialise functions again at their next use if modules were edited and reloaded in this process.
 
         Raises:
             ConfigError: if a shipped module can no longer be sent.
@@ -476,8 +451,7 @@ class ClientFunctions:
 
         Raises:
             TypeError: if `function` is not callable.
-            SerializeObjectError: if `function` cannot be serialised, or needs a module that was edited and cannot
-                travel.
+            SerializeObjectError: if `function` cannot be serialised, or needs an edited module that cannot travel.
             ObjectTooLargeError: if `function`, with the values that it holds, is too large to be sent.
         """
         if self._watch is not None:

@@ -1,7 +1,7 @@
 """Graphs as the client sends them: one node for each needed call, with the data inside its arguments.
 
-Called by the client for each `get`. A graph is serialised at once, so that later changes of the graph have no effect. A
-large value is an object that all nodes share.
+Called by the client for each `get`, at once, so that later changes of the graph have no effect. A large value is an
+object that all nodes share.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
-"""The most nodes that each get a copy of a value which is large enough to be an object. If more nodes use the value, it
-becomes an object.
-"""
+"""The most nodes that each get a copy of a large value. If more nodes use the value, it becomes an object."""
 
 _POSITION = struct.Struct("<I")
 
@@ -51,9 +49,7 @@ def pack_graph(
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
     """Serialise the part of a graph that the keys need.
 
-    Returns:
-        the serialised graph, and the task id of each key in the order of the keys. The id is None if the value of the
-        key is data.
+    Return the graph, and the task id of each key in the order of the keys; None if the value of the key is data.
 
     Raises:
         KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
@@ -121,9 +117,7 @@ class _GraphPacker:
         return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), wanted
 
     def _index(self, key: str, position: int) -> int:
-        """Return the index in the id of a node. It is the position of the node; in a graph with a seed, a number made
-        from the key.
-        """
+        """Return the index in the id of a node: its position, or in a graph with a seed a number made from the key."""
         if self._seeded is None:
             return position
         index = key_number(key)
@@ -133,9 +127,7 @@ class _GraphPacker:
         return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
-        """Return the error of a node, with the name of the argument that cannot be serialised. Each argument is packed
-        again to find this one.
-        """
+        """Return the error of a node, with the name of the bad argument, found by packing each argument again."""
         function = self._functions.get(id(call[0]))
         for number, argument in enumerate(call[1:] if function else (), 1):
             try:
@@ -156,8 +148,7 @@ class _GraphPacker:
     def _arguments(self, call: Call, is_lighter: bool = False) -> tuple[bytes, Frames, bytes, bytes]:
         """Return the block of arguments, the frames, the ids of the objects, and the positions of the needed results.
 
-        Args:
-            is_lighter: whether all values that are large enough become objects.
+        If the call `is_lighter`, all values that are large enough become objects.
         """
         block = object_ids = needed = b""
         frames, free_bytes = NO_FRAMES, CARRIED_BYTES
@@ -183,11 +174,7 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Return an argument, packed. Data of the graph is packed only once.
-
-        Args:
-            free_bytes: the most bytes of a literal that travel with the call.
-        """
+        """Return an argument, packed, data only once. At most `free_bytes` of a literal travel with the call."""
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)

@@ -58,7 +58,6 @@ class Hints:
 
         Args:
             size_bytes: the size of the pickle, without the modules that travel with it.
-            content: the hash of the pickle.
         """
         pickled = self._pickled
         if pickled is None or size_bytes < WORTH_A_HINT_BYTES:

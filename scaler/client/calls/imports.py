@@ -1,8 +1,8 @@
 """RequiredModules: reports to the program's own local cluster which installed modules its first functions need.
 
-The fork server of that cluster takes the list when it starts, some tenths of a second after the client was made. It
-imports the modules once for all worker processes (`processor/lifecycle/imports.py`). Modules that are reported later
-are imported by tasks. Only installed modules are named, because importing a user's own module may have side effects.
+The fork server of that cluster imports the modules once for all worker processes (`processor/lifecycle/imports.py`),
+when it starts, some tenths of a second after the client was made. Later modules are imported by tasks. Only installed
+modules are named, because importing a user's own module may have side effects.
 """
 
 from __future__ import annotations
@@ -17,19 +17,13 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
-"""The number of functions that are checked. Further functions are not checked, because the cluster has started by
-then.
-"""
+"""The number of functions that are checked; the cluster has started before any further function."""
 LOOKED_AT_BYTES = 1 << 16
 """The number of bytes of a pickle that are searched for names of loaded modules, at 0.2 us for each KiB."""
 
 
 class RequiredModules:
-    """Reports the installed modules that the functions of a client need.
-
-    Args:
-        endpoint: the endpoint of the client's scheduler.
-    """
+    """Reports the installed modules that the functions of a client need to the local cluster at `endpoint`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._imports_file = Place.at(endpoint)
@@ -37,12 +31,7 @@ class RequiredModules:
         self._names: set[str] = set()
 
     def note(self, frames: Frames, own: Iterable[str]) -> None:
-        """Report the installed modules that a function needs.
-
-        Args:
-            frames: the pickle of the function.
-            own: the names of the user's own modules that the function needs.
-        """
+        """Report the installed modules that a pickled function needs; `own` names the user's own modules among them."""
         if not self._remaining:
             return
         self._remaining -= 1

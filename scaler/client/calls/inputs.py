@@ -1,7 +1,7 @@
 """Inputs: futures as arguments, whose results stay with the cluster and go to the tasks that need them.
 
-A call with futures among its arguments is sent as a graph of one node; each future is an input of that graph. The
-thread that submits makes the inputs, and the link's thread records how their tasks end. Values are never read.
+A call with futures among its arguments is sent as a graph of one node, whose inputs are the futures. The thread that
+submits makes the inputs, and the link's thread records how their tasks end. Values are never read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,8 @@ class Input:
     """The result of a task as an argument of other tasks.
 
     Attributes:
-        task_id: the id of the task.
-        name: the name of the task.
-        arguments: the labels and the inputs of the futures among the task's own arguments; empty once the task has
-            succeeded.
-        result: the end of the task as reported by the scheduler; None if the task is open, or has failed in another
-            way.
+        arguments: the labels and inputs of the futures among the task's arguments; empty once the task has succeeded.
+        result: the reported end of the task; None if the task is open, or has failed in another way.
         make_error: makes the error of a task that has failed in another way; otherwise None.
         users: the graphs that need the result; some may have ended.
     """
@@ -68,8 +64,7 @@ class Input:
         """Return the input as a message item.
 
         Args:
-            graph_id: the id of the graph that needs the input.
-            position: the position of the input in that graph.
+            position: the position of the input in the graph `graph_id`.
             result: the end of the task; None if the task is open.
             source: graph and position of the task, if the task is a node of an open graph.
         """
@@ -82,7 +77,7 @@ class Input:
 
 
 class KeysWithHints(dict[int, str]):
-    """The keys of a graph in which some nodes have a hint. The hint is added to errors of the node.
+    """The keys of a graph in which some nodes have a hint, which is added to errors of the node.
 
     Args:
         keys: the keys by the indexes in the ids of the nodes.
@@ -101,8 +96,7 @@ Keys: TypeAlias = Sequence[str] | Mapping[int, str]
 class ResultArgument:
     """The base class of futures that can be arguments.
 
-    It is not abstract: `isinstance` is called for each argument of each call, and takes several times as long for an
-    abstract base class.
+    Not abstract: `isinstance` is called for each argument of a call, several times slower for an abstract class.
     """
 
     __slots__ = ()
@@ -155,10 +149,9 @@ def other_client(name: str) -> TypeError:
 
 
 def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
-    """Return the name of the task that an error is about. If an input has failed, this is the task that failed first.
+    """Return the name of the task that an error of `name` is about: the task that failed first, if an input failed.
 
     Args:
-        name: the name of the task that has the error.
         arguments: the labels and the inputs of the futures among the arguments of that task.
     """
     found = _failed(arguments)

@@ -21,9 +21,7 @@ UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 
 
 def check_items(call: str, fn: object, items: object) -> None:
-    """Raise `TypeError` if the items of a map or job cannot be iterated over. Nothing is checked if `fn` is not
-    callable.
-    """
+    """Raise `TypeError` if `fn` is callable, but the items of a map or job cannot be iterated over."""
     if not callable(fn):
         return
     is_future = isinstance(items, ResultArgument)
@@ -68,13 +66,9 @@ def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = Map
 
 
 def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
-    """Return the error of a map or job call with arguments that the method does not take.
+    """Return the error of a map or job call with arguments that `method` does not take.
 
-    The built-in map takes several iterables; the maps of a client do not.
-
-    Args:
-        method: the method of the client.
-        unknown: the names of the unknown keyword arguments; if empty, the call has several iterables.
+    `unknown` names the unknown keywords; if empty, the call has several iterables, as for the built-in map.
     """
     call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:

@@ -1,7 +1,6 @@
 """TaskOptions: an immutable, validated set of options for tasks, reusable for any number of calls.
 
-Created by the user and by the client; read when a call is serialised. A new option is a field here and a field of
-`RunOptions`, which is sent.
+Created by the user and the client. A new option is a field here and a field of `RunOptions`, which is sent.
 """
 
 from __future__ import annotations
@@ -185,11 +184,7 @@ OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
 
 
 def checked(options: object) -> TaskOptions:
-    """Return `options` if it is a `TaskOptions`.
-
-    Raises:
-        TypeError: if `options` is anything else.
-    """
+    """Return `options`. Raise `TypeError` unless it is a `TaskOptions`."""
     if not isinstance(options, TaskOptions):
         raise TypeError(
             f"options without a name must be TaskOptions, not {shown(options)}: write priority=1, or TaskOptions(...)"
@@ -252,9 +247,7 @@ def for_executor(options: TaskOptions) -> TaskOptions:
 
 
 def named_as(name: str) -> Callable[[C], C]:
-    """Return a class decorator that names the methods after `name`. Errors about arguments then name the class that
-    users know, such as `Client.options()`.
-    """
+    """Return a class decorator that names the methods after `name`, such as `Client.options()`, for errors."""
 
     def decorate(cls: C) -> C:
         for attribute in vars(cls).values():
@@ -266,9 +259,7 @@ def named_as(name: str) -> Callable[[C], C]:
 
 
 def _names_what_was_meant(method: F) -> F:
-    """Decorate a method so that the error about an unknown option suggests a known option, and names the class of the
-    client.
-    """
+    """Decorate a method so that errors about unknown options suggest a known option, and name the client's class."""
 
     @wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -331,15 +322,13 @@ class TakesOptions(ABC, Generic[WithOptions]):
             retry_delay: seconds before the first retry, doubled for each further one; 0.1 by default.
             timeout: the longest run of a task, in seconds; then it ends with `TimeoutError`.
             at_most_once: whether a task is never started twice, even if it was lost.
-            capabilities: the amount of each capability of a machine that a task takes while it runs, such as
-                `{"gpu": 1}`.
+            capabilities: the amount of each capability that a task takes while it runs, such as `{"gpu": 1}`.
             memory: the amount of the capability `memory` that a task takes, such as "8G".
             no_worker_timeout: seconds after which a pending task fails with `NoWorkerError` if in that time no
                 connected worker could have run it; by default it waits.
             max_failures: the failures of a map or job after which it is stopped: an `int` is a number of rows, a
                 `float` below 1 a fraction of the ended rows.
-            seed: an integer, or a tuple of them, from which the random generators of each call are seeded, so that it
-                draws the same numbers wherever it runs.
+            seed: an integer, or a tuple of them, from which the random generators of each call are seeded.
 
         Raises:
             TypeError: if an option is of the wrong type.

@@ -1,8 +1,7 @@
 """RepeatedValues: sends each large value that several calls of a map share as one object.
 
 Used by maps over a list or a tuple, which keep their values alive, so that identity distinguishes values. All calls get
-a value as it was when the first of these calls was made. Each task has a private copy of an array, because it may
-change the array.
+a value as it was at the first of them. Each task has a private copy of an array, because it may change the array.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ KEPT_BYTES = 256 * 1024 * 1024
 
 
 class RepeatedValues:
-    """Packs the arguments of the calls of one map.
+    """Packs the arguments of the calls of one map, whose items are `items`.
 
     Args:
-        items: the items of the map.
         send: sends an object without a name, and returns a reference of the given class.
         pack: packs arguments; some of them may be references.
     """
@@ -97,9 +95,7 @@ class RepeatedValues:
         return reference
 
     def _evict(self, most: int) -> None:
-        """Forget the values that no further call needs. Beyond `KEPT_BYTES`, forget the oldest values too, but keep the
-        `most` latest.
-        """
+        """Forget values that no further call needs, and beyond `KEPT_BYTES` the oldest, except the `most` latest."""
         for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

@@ -1,7 +1,7 @@
 """Stale modules: detects modules that were edited and reloaded in this process, while workers may have the old code.
 
-Notified of each prepared function. A function of a module travels by name, so the cluster cannot tell two versions
-apart. An edited module therefore travels with the function.
+A function of a module travels by name, so the cluster cannot tell two versions apart. An edited module therefore
+travels with the function.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ LOOKED_AT_BYTES = 1 << 20
 class StaleModules:
     """Watches the modules that a client's functions need and the workers have.
 
-    Args:
-        shipped: the modules that travel with the functions; edited modules are added.
+    `shipped` are the modules that travel with the functions; edited modules are added.
     """
 
     def __init__(self, shipped: Shipped) -> None:
@@ -38,9 +37,7 @@ class StaleModules:
         """name of an edited module that cannot travel -> the reason"""
         self._own: dict[str, str] = {}
         self._own_of = self._late_of = 0
-        """the number of loaded modules when `_own` was computed; `_late_of` is the number when `_found_late` was last
-        called
-        """
+        """the number of loaded modules when `_own` was computed, and when `_found_late` was last called"""
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
         """the names in the code of functions; some of these may be modules that only tasks have loaded so far"""
@@ -86,11 +83,9 @@ class StaleModules:
         return needed
 
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
-        """Watch modules, and return their versions. For a module that is watched already, only a new version is
-        returned.
+        """Watch modules, and return their versions; for a module that is watched already, only a new version.
 
-        Versions are stored before files, because another thread would take a file without a version for an edited
-        module.
+        Versions are stored before files: another thread would take a file without a version for an edited module.
         """
         found = self._versions.find_new(files)
         self._versions.accept(found)

@@ -16,9 +16,9 @@ class FailureTolerance:
     """Counts the failed tasks of one map, and stops the map after too many failures.
 
     Args:
-        return_exceptions: whether errors are returned as results.
-        max_failures: the number or fraction of tasks that may fail, see `exceeds`. If it is given, errors are returned
-            as results. None: the first failure is raised, or with `return_exceptions` any number of tasks may fail.
+        return_exceptions: whether errors are returned as results, as also with `max_failures`.
+        max_failures: the number or fraction of tasks that may fail, see `exceeds`. None: the first failure is raised,
+            or with `return_exceptions` any number of tasks may fail.
         function: the name of the map's function, for the error.
     """
 
@@ -30,12 +30,7 @@ class FailureTolerance:
         self._failed = 0
 
     def take(self, error: BaseException, n_ended: int, index: int) -> None:
-        """Count a failure.
-
-        Args:
-            error: the exception of the task.
-            n_ended: the number of tasks that have ended, including this one.
-            index: the index of the item of the task.
+        """Count a failure of the task of item `index`, when `n_ended` tasks have ended, including this one.
 
         Raises:
             TooManyFailuresError: if too many tasks have failed.
@@ -49,12 +44,7 @@ class FailureTolerance:
             self.judge(n_ended)
 
     def judge(self, n_ended: int, *, is_end: bool = False) -> None:
-        """Raise `TooManyFailuresError` if too many tasks have failed.
-
-        Args:
-            n_ended: the number of tasks that have ended.
-            is_end: whether all tasks have ended.
-        """
+        """Raise `TooManyFailuresError` if too many of `n_ended` tasks have failed; `is_end` once all have ended."""
         if self._first is None or self._most is None or not exceeds(self._most, self._failed, n_ended, is_end):
             return
         error, index = self._first

@@ -1,7 +1,7 @@
 """ValueLimit: how large one value of a client may be. The scheduler sets the limit, since it holds each value whole.
 
-Set by the protocol. Checked where values are prepared, in any thread, and by the open work before values are sent. A
-value shared as a location does not count, because the scheduler never holds it.
+Checked where values are prepared, in any thread, and before the open work sends values. A value shared as a location
+does not count, because the scheduler never holds it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from scaler.wire.session.too_large import NO_LIMIT, RAISE_LIMIT
 
 
 class ValueLimit:
-    """The most bytes that one value may have.
-
-    Args:
-        address: the address of the scheduler.
-    """
+    """The most bytes that one value may have at the scheduler at `address`."""
 
     def __init__(self, address: str) -> None:
         self.host = f"the scheduler at {address}"
@@ -28,11 +24,7 @@ class ValueLimit:
         """the limit that the scheduler reported last; `NO_LIMIT` before the first report"""
 
     def check(self, value: str, frames: Sequence[Any]) -> None:
-        """Raise `ObjectTooLargeError` if the frames of a value are too large to be sent.
-
-        Args:
-            value: the name of the value in the error.
-        """
+        """Raise `ObjectTooLargeError` if the frames of a value, named `value` in errors, are too large to be sent."""
         if type(frames) is not SharedFrames and size_of(frames) > self.n_bytes:
             raise self.error(value, size_of(frames))
 

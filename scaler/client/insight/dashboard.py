@@ -22,11 +22,7 @@ SUMMARY_SECONDS = 1.0
 
 
 class Dashboard:
-    """Starts a web page of the scheduler, which ends with the client.
-
-    Args:
-        owner: the client.
-        endpoint: the endpoint of the client's scheduler.
+    """Starts a web page of the scheduler at `endpoint`, which ends with the client `owner`.
 
     Raises:
         ConfigError: if other processes cannot connect to the scheduler.

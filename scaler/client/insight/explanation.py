@@ -38,8 +38,7 @@ class Story:
         waits_for: the reason in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`,
             `worker`, `children`, `window`, `transfer`, `no scheduler`, ...
         sentence: the reason as a sentence, with advice what to do.
-        worker: the worker that has the task, or that ran the task if it has ended; empty if unknown. The scheduler
-            remembers its last 10,000 ended tasks.
+        worker: the worker that has or had the task; empty if unknown, as after 10,000 further ended tasks.
         tries: the number of the current try, from 1; 0 if unknown.
         past: why the earlier tries ended; empty if there were none.
         seconds: how long at least the task has waited in this state, or run; None: unknown.
@@ -66,11 +65,7 @@ class Story:
 
 
 def checked_task_id(task: object) -> TaskId:
-    """Return `task` if it is the id of a task.
-
-    Raises:
-        ValueError: if `task` is anything else.
-    """
+    """Return `task`. Raise `ValueError` unless it is the id of a task."""
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
             f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes; not {shown(task)}"
@@ -79,11 +74,10 @@ def checked_task_id(task: object) -> TaskId:
 
 
 def request_story(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | None, seconds: float) -> Story:
-    """Return the story of a task. The scheduler is asked why an open task waits, or where an ended task ran.
+    """Return the story of a task. Wait at most `seconds` for the scheduler's answer.
 
     Args:
         future: the future of the task, if this client has one.
-        seconds: the longest wait for the answer.
     """
     answer = None
     if future is None or not future.done():
@@ -119,8 +113,7 @@ def story_of(
 
     Args:
         future: the future of the task, if this client has one.
-        answer: the answer of the scheduler; None if no answer has arrived.
-        seconds: how long the caller has waited for the answer.
+        answer: the answer of the scheduler; None if no answer has arrived after `seconds`.
     """
     if future is not None and future.done():
         return replace(_from_end(task_id, name, future), worker="" if answer is None else answer.worker)
@@ -144,9 +137,7 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
 
 
 def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
-    """Return the text of a `TimeoutError` of a task that has not ended. The text gives the reason if `timeout` is long
-    enough.
-    """
+    """Return the text of a `TimeoutError` of an open task; it gives the reason if `timeout` is long enough."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:
         return text

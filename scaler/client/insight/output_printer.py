@@ -22,8 +22,7 @@ FINISH_SECONDS = 1.0
 
 
 class OutputPrinter:
-    """Prints the output lines of tasks on the standard output and the standard error of this process. Each line names
-    worker and task.
+    """Prints the output of tasks on standard output and error of this process. Each line names worker and task.
 
     Args:
         follow: registers the printer as receiver of all further lines that the tasks of a client write.

@@ -92,10 +92,8 @@ class ObjectInfo:
     """An object of this client that the scheduler knows, as returned by `Client.objects`.
 
     Attributes:
-        object_id: the id of the object, 16 bytes: the `object_id` of a reference, or for a result the `task_id` of its
-            future.
-        kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with the call) or
-            "result".
+        object_id: the id of the object, 16 bytes; for a result the `task_id` of its future.
+        kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with it) or "result".
         name: the name of the value or function; for a result the name of its function; otherwise empty.
         size: the number of bytes of the serialised object.
         place: where the bytes of the object are: "scheduler"; "client": in memory that this program shares with workers
@@ -148,10 +146,7 @@ def leave(names: Iterable[str]) -> Inquiry[None]:
 
 
 def cancel(tasks: Iterable[bytes | str]) -> Inquiry[None]:
-    """Return an inquiry that cancels tasks of any client.
-
-    Args:
-        tasks: the ids of the tasks, or their short ids in hex, as shown on screens.
+    """Return an inquiry that cancels tasks of any client, given their ids, or their short ids in hex.
 
     Raises:
         ValueError: if an item is neither an id nor a short id.
@@ -170,21 +165,16 @@ def _short_id(task: object) -> str:
 
 
 def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
-    """Return an inquiry that is answered once `n_workers` workers are connected.
-
-    Raises:
-        ConfigError: if `n_workers` is not a number of workers.
-    """
+    """Return an inquiry answered once `n_workers` workers are connected. Raise `ConfigError` if that is no number."""
     wanted = check_whole_number("n_workers", n_workers, 1, _MOST)
     return Inquiry(lambda response, _: _read_info(address, response), workers=wanted)
 
 
 def wait(link: ClientLink, inquiry: Inquiry[T], timeout: float | None = None) -> T:
-    """Send an inquiry, and wait for the answer in the calling thread.
+    """Send an inquiry, and wait for the answer in the calling thread. If the inquiry fails, its error is raised.
 
     Raises:
         TimeoutError: if the answer takes longer than `timeout` seconds.
-        BaseException: if the inquiry failed.
     """
     link.inquire(inquiry)
     try:
@@ -214,11 +204,7 @@ def workers_timeout(link: ClientLink, inquiry: Inquiry[Any], timeout: float | No
 
 
 def wait_for_workers(link: ClientLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
-    """Wait until `n_workers` workers are connected.
-
-    Raises:
-        TimeoutError: if the wait takes longer than `timeout` seconds.
-    """
+    """Wait until `n_workers` workers are connected. Raise `TimeoutError` after `timeout` seconds."""
     timeout = check_timeout(timeout)
     return wait(link, enough(link.address, n_workers), timeout)
 
@@ -238,11 +224,7 @@ def _read_object(sent: SentObject) -> ObjectInfo:
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:
-    """Return the names of workers, each of which addresses one worker.
-
-    Raises:
-        ConfigError: if two workers have the same name.
-    """
+    """Return the names of workers. Raise `ConfigError` if two have the same name, which must address one worker."""
     names = [worker.name for worker in workers]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:

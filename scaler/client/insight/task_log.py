@@ -99,9 +99,7 @@ def read_line(line: OutputLine) -> LogLine:
 
 
 _LAST_US = 250_000_000_000 * 10**6
-"""The latest time of a line that is converted, in microseconds. The clock of a host may be wrong, and a later time is
-no valid date.
-"""
+"""The latest time of a line that is converted, in microseconds; a later one, of a wrong clock, is no valid date."""
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
@@ -154,7 +152,7 @@ def ask_progress(link: ClientLink, task_id: TaskId) -> Answer[TaskProgress | Non
 
 
 def wait(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
-    """Wait for an answer in the calling thread.
+    """Wait for an answer in the calling thread, for at most `timeout` seconds.
 
     Raises:
         ConfigError: if `timeout` is not a number of seconds.

@@ -1,6 +1,5 @@
 """The link to the scheduler: a thread, its connection, and the work that is open on it.
 
-Clients hand entries to the link from any thread; values of users are only bytes here. `thread` owns the socket.
-`protocol` and the tables of open work are plain values, which the asyncio link uses too. `link` is the common part of
-both links.
+Clients hand entries to the link from any thread; values of users are only bytes here. `thread` owns the socket, and
+`link` is the base of both links. The asyncio link uses `protocol` and the tables of open work too: plain values.
 """

@@ -55,7 +55,7 @@ class OpenGraphs:
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
     def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
-        """Return the graph and the sink of an arrived result, or None. `keeps_inputs` keeps the futures of its inputs."""
+        """Return the graph and the sink of an arrived result, or None. An ended graph may keep its inputs' futures."""
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
@@ -107,9 +107,7 @@ class Dependents:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
-        """the graphs that were not sent, and for each the needed tasks that were not sent, or whose results are
-        claimed
-        """
+        """the graphs that were not sent, each with the needed tasks that were not sent or whose results are claimed"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """needed task -> the held graphs that wait for the task"""
         self._unanswered: set[TaskId] = set()

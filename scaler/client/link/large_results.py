@@ -240,7 +240,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         """Mark all uncertain results as lost.
 
         Args:
-            in_transit: ids of results on their way to this client: only these count a loss, as they may have ended the
+            in_transit: ids of results on their way to this client, which alone count a loss: they may have ended the
                 scheduler.
         """
         for unread in self.in_state(ResultState.UNCERTAIN):

@@ -54,14 +54,11 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between two reports that a user waits for a result. Intervals double. The reports
-matter only where memory and disk for values are full.
-"""
+"""The first and the longest interval between two reports that a user waits, which matter only where memory is full."""
 
 
 class ClientLink:
-    """Queues the commands of one client to its scheduler. Unless noted, methods may be called from any thread,
-    including finalizers.
+    """Queues the commands of one client to its scheduler. Thread-safe, unless noted, even for finalizers.
 
     Args:
         client_id: the id of the client, the same on each connection.
@@ -186,9 +183,7 @@ class ClientLink:
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Request the output of a task, or with `report` only its latest progress report. The answer is empty if the
-        client ends first.
-        """
+        """Request the output of a task, or only its latest progress report; empty if the client ends first."""
         self.check_open()
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 

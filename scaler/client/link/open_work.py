@@ -114,7 +114,7 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the open task that was submitted first, otherwise a wanted node of the first graph; None without any."""
+        """Return the open task that was submitted first, otherwise a wanted node of the first graph, or None."""
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
@@ -493,9 +493,7 @@ class OpenWork:
                 self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail the work that was open during `TRIES_MOST` unreadable answers, because the same answer may return for
-        ever after each resubmission.
-        """
+        """Fail work that was open during `TRIES_MOST` unreadable answers, which may otherwise return for ever."""
         known = self._tries
         open_ids: Iterable[bytes] = chain(
             self._tasks, self.large.requests, (graph.spec.graph_id for graph in self.graphs)

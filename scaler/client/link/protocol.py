@@ -284,9 +284,7 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether that thread must wake up: an answer has arrived,
-        or the scheduler needs a new report of the wait.
-        """
+        """Send a task while the link's thread sleeps. Return whether that thread must wake up, to read or to report."""
         self._conversation.started_waiting(time.monotonic())
         self.send()
         return self._connection.has_message() or self._wait > 0
@@ -328,7 +326,7 @@ class ClientProtocol:
     # Receiving
 
     def handle_ready(self, ready: Container[int]) -> None:
-        """Handle one message, if one has arrived, and the end of the connection. `ready` is the result of `wait`."""
+        """Handle the next message and the end of the connection; `ready` is from `ClientConnection.wait`."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
         has_arrived, was_cut = self._connection.look(ready)
         if has_arrived or was_cut:
@@ -364,9 +362,7 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a message of a scheduler. Another program sent them, if only an earlier connection
-        was accepted. Otherwise the bytes may have been the answer to any open work.
-        """
+        """Handle bytes that are no message of a scheduler: of another program, or the answer to any open work."""
         is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
         self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
         if is_stranger:
@@ -455,8 +451,7 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
     Args:
         nest: the context of the task that the client is in; an empty context outside tasks of this scheduler.
-        label: a label for a client that runs no tasks, shown before that of this process; its Python version may differ
-            from that of workers.
+        label: a label for a client that runs no tasks, shown before that of this process. It allows any Python version.
         name: the name of the program, shown to people; if empty, its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)

@@ -1,7 +1,6 @@
 """Requests: numbered requests of a client about workers, jobs and the output of tasks, open until answered.
 
-Used by the open work and the protocol. An answer consists of rows and one response. Each new session resends all open
-requests.
+Used by the open work and the protocol. An answer has rows and one response. New sessions resend all open requests.
 """
 
 from __future__ import annotations
@@ -189,9 +188,7 @@ class Requests(Generic[Row, Reply_contra]):
         make_item: Callable[[int], Any],
         rows: list[Row] | None = None,
     ) -> None:
-        """Send a new request. `make_item` returns its item, given its number. Received rows are added to `rows`, by
-        default a new list.
-        """
+        """Send a new request, made by `make_item` from its number. Its rows are added to `rows`, or to a new list."""
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
         self._send(self.open[number][0])

@@ -3,9 +3,8 @@
     user's threads --queue, one wake-up--> link thread --ClientProtocol--> scheduler
     futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
-Any thread may append to the queue. One thread at a time uses the protocol: the link thread, or, while that thread
-sleeps and little is open, a thread that submits. The link thread runs no user code, blocks only on its own descriptors,
-and ends every future.
+Any thread may append to the queue. One thread at a time uses the protocol: the link thread, or, while that sleeps and
+little is open, a submitting thread. The link thread runs no user code, and ends every future.
 """
 
 from __future__ import annotations
@@ -130,8 +129,7 @@ class LinkThread(ClientLink):
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:
-        """Send work in the calling thread if the link's thread sleeps and few tasks are open. Return whether it was
-        sent.
+        """Send work in this thread, if the link's thread sleeps and few tasks are open. Return whether it was sent.
 
         This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
         which items were sent, so the connection is replaced and all open work is sent again.
@@ -157,9 +155,7 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. The link's thread calls `on_answer` once the scheduler may have
-        decided.
-        """
+        """Cancel a task unless it has started; call `on_answer` in the link's thread once that may be decided."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
@@ -267,7 +263,7 @@ class LinkThread(ClientLink):
         return seconds if may_sleep else 0.0
 
     def _wake_up(self, ready: Container[int]) -> None:
-        """Take the turn, and handle one message if one has arrived. `ready` is the result of `wait`."""
+        """Take the turn, and handle the next message, if any; `ready` is from `ClientConnection.wait`."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
         self._protocol.handle_ready(ready)

@@ -23,9 +23,7 @@ PACE_SECONDS = 15.0
 """The period over which the rate of ended tasks is measured: earlier rates say little about the remaining time."""
 _POINTS = 16
 ASK_SECONDS = 1.0
-"""The interval at which a bar requests the latest report of the oldest open task. The report is shown at the next
-update.
-"""
+"""How often a bar requests the latest report of the oldest open task, which the next update shows."""
 
 
 class Progress:
@@ -37,9 +35,6 @@ class Progress:
         concern: returns why no task progresses, or how far the oldest task is; empty for neither.
         display: shows the progress; by default the display that suits the stream.
         done: the number of tasks that ended before; they do not count for the rate.
-
-    Attributes:
-        total: the number of tasks, or None if it is unknown.
     """
 
     def __init__(
@@ -91,11 +86,7 @@ class Progress:
 
 
 class Reports:
-    """Requests the latest report of a task from time to time.
-
-    Args:
-        ask: requests the latest report; the given callback receives the answer.
-    """
+    """Requests the latest report of a task from time to time; `ask` passes the answer to a callback."""
 
     def __init__(self, ask: Callable[[OnOutput], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask

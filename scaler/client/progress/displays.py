@@ -1,5 +1,4 @@
-"""Displays: where progress is shown: a line of a terminal, the output of a notebook cell, lines of a log, or a tqdm
-bar.
+"""Displays: where progress is shown: on a terminal, in a notebook cell, in a log, or as a bar of tqdm.
 
 Made by `Progress` only. A closed stream raises no error, and no line is longer than the terminal is wide.
 """
@@ -30,7 +29,6 @@ class ProgressSummary:
     Attributes:
         done: the number of ended tasks, including failed ones.
         total: the number of tasks, or None if it is unknown.
-        failed: the number of failed tasks.
         elapsed_seconds: how long the tasks have been watched.
         rate: the number of tasks that end per second.
         concern: why no task progresses, or how far the oldest task is; may be empty.
@@ -167,11 +165,7 @@ class Notebook:
 
 
 class Tqdm:
-    """Shows the progress as a bar of tqdm; in a notebook, as the notebook version of that bar.
-
-    Raises:
-        ImportError: if tqdm is not installed.
-    """
+    """Shows the progress as a bar of tqdm, in a notebook its notebook version. Raises `ImportError` without tqdm."""
 
     pause_seconds = TERMINAL_SECONDS
 

@@ -28,9 +28,9 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     """Show the progress of futures until all have ended, and return the futures in their order.
 
     The display shows how many futures have ended and failed, the rate, the remaining time, and the reason if no task
-    progresses. On a terminal the display is one line on standard error, in a notebook an output of the cell. If tqdm is
-    installed, both show the bar of tqdm. In a file or a pipe, a line is written every ten seconds, and one at the end.
-    Exceptions of futures are not raised.
+    progresses: on one line of standard error on a terminal, in an output of a notebook cell, or as a bar of tqdm if it
+    is installed. In a file or a pipe, a line is written every ten seconds and at the end. Exceptions of futures stay
+    unraised.
 
     Args:
         futures: the futures to watch.

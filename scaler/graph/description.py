@@ -99,7 +99,7 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return the position of the first list argument that holds a key of the graph, at any depth, and that key."""
+    """Return the position of the first list argument with a key of the graph in it, or in a list in it; and the key."""
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found

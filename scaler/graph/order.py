@@ -48,11 +48,7 @@ def order(description: Description) -> list[int]:
 
 
 def back_end(n_nodes: int) -> Order:
-    """Return the back-end for a graph of `n_nodes` calls, as configured by the environment.
-
-    Raises:
-        ConfigError: if the environment names a back-end that is unknown or not installed.
-    """
+    """Return the configured back-end for `n_nodes` calls. Raise `ConfigError` if it is unknown or not installed."""
     choice = os.environ.get(BACK_END_VARIABLE) or "auto"
     if choice not in ("auto", "python", "graphblas"):
         raise ConfigError(f"{BACK_END_VARIABLE} must be auto, python or graphblas, not {choice!r}")

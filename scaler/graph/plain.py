@@ -1,6 +1,6 @@
 """The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Edges are in a few long lists, because a million small lists keep the garbage collector busy, which took thrice as long.
+Edges are in a few long lists. A million small lists keep the garbage collector busy, which took three times as long.
 """
 
 from __future__ import annotations

@@ -45,11 +45,7 @@ class ClientSettings(NamedTuple):
         return self._replace(address=address)
 
     def read_serializer(self) -> Serializer:
-        """Return the serializer of the client.
-
-        Raises:
-            DeserializeObjectError: if the serializer cannot be unpickled in this process.
-        """
+        """Return the client's serializer. Raise `DeserializeObjectError` if it cannot be unpickled in this process."""
         default = DefaultSerializer()
         if not self.serializer:
             return default
@@ -58,11 +54,7 @@ class ClientSettings(NamedTuple):
 
 
 def address_from_settings() -> str | None:
-    """Return the address of the scheduler from the environment or `scaler.toml`; None if neither names one.
-
-    Raises:
-        ConfigError: if the configured text is not an address.
-    """
+    """Return the address in the environment or `scaler.toml`, or None. Raise `ConfigError` if it is no address."""
     return configured_values(ClientConfig, ("address",)).get("address")
 
 

@@ -403,11 +403,7 @@ class ClientFunctions:
             self._watch = ReloadWatch(self._look)
 
     def named(self, name: object) -> NamedFunction:
-        """Return the function that workers serve under this name.
-
-        Raises:
-            ConfigError: if the name is not valid.
-        """
+        """Return the function that workers serve under this name. Raise `ConfigError` if the name is not valid."""
         known = self._named.get(name) if isinstance(name, str) else None
         if known is None:
             call_of(name)
@@ -417,20 +413,12 @@ class ClientFunctions:
         return known
 
     def ship(self, modules: Iterable[Module]) -> None:
-        """Send these modules with all functions that are prepared from now on.
-
-        Raises:
-            ConfigError: if a module cannot be sent.
-        """
+        """Send these modules with all functions prepared from now on. Raise `ConfigError` if one cannot be sent."""
         self._shipped.add(modules)
         self._remembered = {}
 
     def look(self) -> None:
-        """Serialise functions again at their next use if modules were edited and reloaded in this process.
-
-        Raises:
-            ConfigError: if a shipped module can no longer be sent.
-        """
+        """Serialise functions again if modules were edited and reloaded. Raise `ConfigError` if one cannot be sent."""
         if self._watch is not None:
             self._watch.look()
 

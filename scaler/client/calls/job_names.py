@@ -32,11 +32,7 @@ def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | st
 
 
 def window_of_map(job: str | None, window: int) -> None:
-    """Check the `window` argument of a map.
-
-    Raises:
-        TypeError: if `window` is given together with `job`; the window of a job has no effect.
-    """
+    """Raise `TypeError` if `window` is given together with `job`, because the window of a job has no effect."""
     if job is not None and window != WINDOW:
         raise TypeError(
             f"window={shown(window)} has no effect on a map with job=, whose items are all read at once: leave one of "

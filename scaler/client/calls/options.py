@@ -193,11 +193,7 @@ def checked(options: object) -> TaskOptions:
 
 
 def for_one(options: TaskOptions) -> TaskOptions:
-    """Return the options of a single task or a graph.
-
-    Raises:
-        ConfigError: if `max_failures` is given, which is an option of maps and jobs.
-    """
+    """Return the options of a single task or a graph. Raise `ConfigError` if `max_failures` is given."""
     if options.max_failures is not None:
         raise ConfigError(
             "max_failures is an option of map, map_unordered and start, which have many tasks: leave it out for this "

@@ -1,7 +1,6 @@
 """Presence: information about the scheduler, its workers and its objects, and how to wait for workers or restart them.
 
-Called by the client, in any thread of the user; requests go through the link. A wait for workers does not poll: the
-scheduler answers once enough workers are connected.
+Called in any thread of the user. A wait for workers does not poll: the scheduler answers once enough are connected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Callbacks: runs the callbacks of futures in a thread of their own.
 
-Futures queue callbacks in the link's thread, and the link ends the queue. A callback is user code: it may compute for a
-minute, wait for another task, or raise. Neither the client nor the next callback is affected.
+A callback is user code: it may take long, wait for a task, or raise. The client and the next callback are not affected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """ClientConnection: the current socket of a client, if any, and its session: items in, batches out.
 
-Used by the link, by one thread at a time. When a connection is lost, a new socket replaces the old one. Then the
-session resumes, or a new session starts. The connection does not interpret items.
+Used by one thread at a time. A new socket replaces a lost one; then the session resumes, or a new session starts.
 """
 
 from __future__ import annotations

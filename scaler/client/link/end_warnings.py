@@ -1,7 +1,6 @@
 """EndWarnings: the warnings that a client logs when it ends: about cancelled tasks and about unread errors.
 
-Futures report their errors, and the link the number of cancelled tasks. Each warning is one log line. No future or
-value is kept alive, and tasks that succeed cost nothing.
+Futures and the link report to it. No future or value is kept alive, and tasks that succeed cost nothing.
 """
 
 from __future__ import annotations

@@ -218,7 +218,6 @@ class Dependents:
     # What is known of a result
 
     def _item(self, graph: GraphEntry, position: int, needed: Input) -> GraphInput:
-        """Return an input of a graph as it is sent now."""
         result = self._result(needed)
         source = self._work.graphs.of(needed.task_id) if result is None else None
         where = None if source is None else (source.spec.graph_id, source.position_of(needed.task_id))

@@ -1,7 +1,7 @@
 """ClientLink: the base class of both clients' links: holds the connection and the open work, and queues commands.
 
-Called by clients, futures and references. The subclasses `LinkThread` and `AsyncLink` decide in which thread commands
-run, and when. Methods only queue commands, because another thread may be changing the open work.
+Methods only queue commands, because another thread may be changing the open work. The subclasses `LinkThread` and
+`AsyncLink` run the commands.
 """
 
 from __future__ import annotations

@@ -472,7 +472,6 @@ def _program(is_nested: bool) -> str:
 
 
 def _label() -> str:
-    """Return the user and the host of this process, shown to people."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user id without a name

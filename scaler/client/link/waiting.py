@@ -1,7 +1,6 @@
 """Waiting: advice about missing schedulers, questions why tasks wait, and a watch of the oldest task.
 
-Used by the protocol, and by every wait for an answer of a scheduler. The client answers some questions itself: if no
-scheduler is connected, or the task has not been sent yet.
+Used by the protocol. The client answers a question itself if no scheduler is connected, or the task is not sent yet.
 """
 
 from __future__ import annotations

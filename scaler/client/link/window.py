@@ -1,7 +1,6 @@
 """Window: which open tasks of a client were sent to the scheduler, and which wait in this process until sent ones end.
 
-Used by the open work only. The scheduler bounds its own memory: its reply to a hello says how many tasks and bytes it
-accepts from one client. Further tasks wait in order.
+The scheduler's reply to a hello says how many tasks and bytes it accepts from a client. Further tasks wait in order.
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
     The display shows how many futures have ended and failed, the rate, the remaining time, and the reason if no task
     progresses: on one line of standard error on a terminal, in an output of a notebook cell, or as a bar of tqdm if it
-    is installed. In a file or a pipe, a line is written every ten seconds and at the end. Exceptions of futures stay
-    unraised.
+    is installed. A file or a pipe gets a line every ten seconds and at the end. Exceptions of futures are not raised.
 
     Args:
         futures: the futures to watch.

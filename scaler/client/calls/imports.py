@@ -31,7 +31,7 @@ class RequiredModules:
         self._names: set[str] = set()
 
     def note(self, frames: Frames, own: Iterable[str]) -> None:
-        """Report the installed modules that a pickled function needs; `own` names the user's own modules among them."""
+        """Report the installed modules that a pickled function needs, directly or through the user's `own` modules."""
         if not self._remaining:
             return
         self._remaining -= 1

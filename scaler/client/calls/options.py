@@ -243,7 +243,7 @@ def for_executor(options: TaskOptions) -> TaskOptions:
 
 
 def named_as(name: str) -> Callable[[C], C]:
-    """Return a class decorator that names the methods after `name`, such as `Client.options()`, for errors."""
+    """Return a class decorator that puts `name` into the names of methods, so that errors name `Client.options()`."""
 
     def decorate(cls: C) -> C:
         for attribute in vars(cls).values():
@@ -324,7 +324,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
                 connected worker could have run it; by default it waits.
             max_failures: the failures of a map or job after which it is stopped: an `int` is a number of rows, a
                 `float` below 1 a fraction of the ended rows.
-            seed: an integer, or a tuple of them, from which the random generators of each call are seeded.
+            seed: an integer, or a tuple of them, for the random numbers of each call: the same wherever it runs.
 
         Raises:
             TypeError: if an option is of the wrong type.

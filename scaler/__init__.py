@@ -211,5 +211,4 @@ if not TYPE_CHECKING:  # else type checkers would accept any name
 
 
 def __dir__() -> list[str]:
-    """Return the public names, without imported modules of the package."""
     return [*__all__]

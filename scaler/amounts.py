@@ -26,11 +26,7 @@ CAPABILITIES_MOST = 64
 
 
 def check_name(name: object) -> str:
-    """Return the name of a capability.
-
-    Raises:
-        ConfigError: if the name is not valid.
-    """
+    """Return the name of a capability. Raises `ConfigError` if the name is not valid."""
     if not _is_name(name, NAME_CHARACTERS):
         raise ConfigError(
             f"the name of a capability must be a printable str of at most {NAME_CHARACTERS} characters without ',' "
@@ -45,11 +41,7 @@ def check_name(name: object) -> str:
 
 
 def call_of(name: object) -> str:
-    """Return the capability of a node that serves the function with this name.
-
-    Raises:
-        ConfigError: if the name is not valid.
-    """
+    """Return the capability of a node that serves the named function. Raises `ConfigError` for a bad name."""
     most = NAME_CHARACTERS - len(CALL)
     if not _is_name(name, most):
         raise ConfigError(
@@ -66,11 +58,7 @@ def _is_name(name: object, most_characters: int) -> bool:
 
 
 def amount_of(name: str, amount: object, least: int) -> int:
-    """Return an amount: a whole number, or a size such as `64G` (`read_size`).
-
-    Raises:
-        ConfigError: if `amount` is neither a whole number nor a size, or is out of range.
-    """
+    """Return an amount: a whole number, or a size such as `64G`. Raises `ConfigError` if `amount` is neither."""
     number = plain_number(amount)
     if isinstance(amount, str):
         with contextlib.suppress(ConfigError):
@@ -89,10 +77,8 @@ def amount_text(amount: int, thousands: str = "") -> str:
 
 
 def read_amounts(texts: Iterable[str]) -> dict[str, int]:
-    """Return the amounts in texts such as `gpu=2`. A name alone is an amount of 1.
-
-    Raises:
-        ConfigError: if a text is not valid, or a name occurs twice.
+    """Return the amounts in texts such as `gpu=2`; a name alone means 1. Raises `ConfigError` for a bad or double
+    name.
     """
     found: dict[str, int] = {}
     for text in texts:
@@ -107,9 +93,7 @@ def read_amounts(texts: Iterable[str]) -> dict[str, int]:
 
 
 def visible_gpus(value: str) -> tuple[str, ...]:
-    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names, without duplicates. Like CUDA, stop at the first name
-    that is neither a number nor an id, such as `-1` or `NoDevFiles`.
-    """
+    """Return the different GPUs in a value of CUDA_VISIBLE_DEVICES. As in CUDA, an invalid name ends the list."""
     names = [name.strip() for name in value.split(",")]
     return tuple(dict.fromkeys(takewhile(lambda name: name.isdecimal() or name.startswith(("GPU-", "MIG-")), names)))
 

@@ -81,7 +81,6 @@ def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
 
 
 def _port(endpoint: Endpoint) -> str:
-    """Return the port of a valid TCP address, which may be `*`; empty for any other address."""
     host, port = endpoint.host, endpoint.port
     is_in_brackets = endpoint.is_ipv6 and host.endswith("]")
     name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
@@ -90,11 +89,7 @@ def _port(endpoint: Endpoint) -> str:
 
 
 def whole_path(path: str | os.PathLike[str]) -> Path:
-    """Return a user's path as an absolute path, with `~` expanded.
-
-    Raises:
-        ConfigError: if `~` is used and this user has no home directory.
-    """
+    """Return a user's path as an absolute path, with `~` expanded. Raises `ConfigError` without a home directory."""
     try:
         return Path(path).expanduser().absolute()
     except RuntimeError:
@@ -104,11 +99,7 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
 
 
 def uid_of(user: Any) -> int:
-    """Return the uid of a user, who is given by name or uid.
-
-    Raises:
-        ConfigError: if this machine does not know the name, or the number cannot be a uid.
-    """
+    """Return the uid of a user, given by name or uid. Raises `ConfigError` for an unknown name or a bad number."""
     text = str(user).strip() if type(user) in (str, int) else ""
     if text.isascii() and text.isdigit() and len(text) <= len(str(_UID_MOST)) and int(text) <= _UID_MOST:
         return int(text)
@@ -131,11 +122,7 @@ def check_reachable(endpoint: Endpoint) -> None:
 
 
 def read_size(name: str, text: str) -> int:
-    """Return the number in a text such as `4096`, `500G`, `500 GiB` or `1.5T`, rounded down.
-
-    Raises:
-        ConfigError: if the text is not a size; the message names the setting `name`.
-    """
+    """Return the number in a text such as `4096`, `500 GiB` or `1.5T`, rounded down. Raises `ConfigError` with `name`."""
     found = _SIZE.fullmatch(text.strip())
     whole, fraction, letter = ("", "", "") if found is None else found.groups("")
     if not whole or (fraction and not letter):
@@ -161,11 +148,7 @@ def plain_number(value: Any) -> Any:
 
 
 def check_number(name: str, value: Any, least: float, most: float = float("inf"), unit: str = "") -> float:
-    """Return a number between `least` and `most`, as an `int` or a `float`.
-
-    Raises:
-        ConfigError: if `value` is not a number, or out of range.
-    """
+    """Return a number between `least` and `most`, as an `int` or a `float`. Raises `ConfigError` for other values."""
     number: float = plain_number(value)
     if type(number) not in (int, float):
         raise ConfigError(f"{name} must be a number, not {shown(value)}")
@@ -176,20 +159,12 @@ def check_number(name: str, value: Any, least: float, most: float = float("inf")
 
 
 def check_timeout(timeout: Any) -> float | None:
-    """Return a time-out in seconds, or None.
-
-    Raises:
-        ConfigError: if the time-out is neither None nor a number of seconds that a thread can wait.
-    """
+    """Return a time-out in seconds, or None. Raises `ConfigError` if a thread cannot wait that long."""
     return None if timeout is None else check_number("timeout", timeout, 0, SECONDS_MOST)
 
 
 def check_whole_number(name: str, value: Any, least: int, most: int) -> int:
-    """Return a whole number between `least` and `most`, as an `int`.
-
-    Raises:
-        ConfigError: if `value` is not a whole number, or out of range.
-    """
+    """Return a whole number between `least` and `most`, as an `int`. Raises `ConfigError` for other values."""
     number = check_number(name, value, least, most)
     if not isinstance(number, int):
         raise ConfigError(f"{name} must be a whole number, not {shown(value)}")
@@ -211,15 +186,11 @@ def entry(
     """Return the metadata of a field: the row of one setting.
 
     Args:
-        text: the description of the setting, without a full stop: for `-h`, the docstrings and the page of all
-            settings.
+        text: the description of the setting without a full stop, for `-h`, the docstrings and the page of settings.
         flags: the command-line options that set the value; "address" is a positional argument.
         unit: the unit of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
-        least: the smallest valid number.
-        most: the largest valid number.
         choices: the valid values, in lower or upper case.
-        check: a function that raises `ConfigError` for an invalid value. For a list, it is called with each item and
-            returns the item to store.
+        check: raises `ConfigError` for an invalid value, or returns the item to store for each item of a list.
         metavar: the placeholder for the value in `-h`.
         default: a description of the default, if the default is not a constant.
         in_file: whether a file found in the working directory may set the value.
@@ -265,11 +236,7 @@ class Setting:
         return f"{value} {self.unit}".strip()
 
     def check(self, value: Any) -> Any:
-        """Return a value in the type of the setting.
-
-        Raises:
-            ConfigError: if the value is invalid; the message names the setting.
-        """
+        """Return a value in the type of the setting. Raises `ConfigError` that names the setting."""
         if value is None and self.may_be_none:
             return None
         check: Callable[[Any], Any] = {
@@ -281,11 +248,7 @@ class Setting:
         return check(value)
 
     def parse(self, text: str) -> Any:
-        """Return the value of a string from a shell or the environment. Commas separate the items of lists.
-
-        Raises:
-            ConfigError: if the value is invalid; the message names the setting.
-        """
+        """Return the value of a string, with commas between items. Raises `ConfigError` that names the setting."""
         value: Any = text
         if self.kind == "bool":
             value = _TRUTH.get(text.lower(), text)

@@ -21,10 +21,7 @@ THREAD_VARIABLES = (
 def usable_cores(root: Path = Path("/")) -> int:
     """Return how many cores this process may use, by its affinity and its cgroup quotas.
 
-    A quota of half a core counts as one core. On a machine of 64 cores, a container with a quota of two has two.
-
-    Args:
-        root: the folder that contains `proc` and `sys`.
+    A quota of half a core counts as one core. `root`: the folder that contains `proc` and `sys`.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *map(math.ceil, _quotas(root))]))
@@ -58,8 +55,7 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
     """Yield `quota(folder)` for the group and each group above it, up to the mount.
 
-    Groups for which `quota` raises `OSError` or `ValueError` are skipped: they have no quota. In a container, upper
-    groups may be hidden.
+    Groups whose `quota` raises `OSError` or `ValueError` have none; containers hide upper groups.
     """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):

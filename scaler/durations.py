@@ -14,8 +14,7 @@ from scaler.ids import ObjectId
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
     """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
-    The mean rises fast and falls slowly. If an estimate is too short, other tasks wait for the length of the task. If
-    an estimate is too long, it costs one round trip to the scheduler.
+    The mean rises fast and falls slowly: tasks wait for too short an estimate; too long an estimate costs a round trip.
     """
     batch_mean = batch_total / batch_count
     if mean is None:
@@ -25,12 +24,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
 
 
 class Durations:
-    """Mean durations in microseconds, by function. Every operation takes constant time.
-
-    Args:
-        unknown_us: the estimate for an unknown function.
-        most: the maximum number of functions; the functions of the latest tasks are kept.
-    """
+    """Mean durations in microseconds of the `most` latest functions. Every operation takes constant time."""
 
     def __init__(self, unknown_us: float, most: int) -> None:
         self._unknown_us = unknown_us

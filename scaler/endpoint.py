@@ -32,8 +32,7 @@ def in_process_address(name: str) -> str:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address, parsed when the object is created. `scaler.config.check_address` checks the parts. An endpoint never
-    holds a secret.
+    """An address, parsed when the object is created. `scaler.config.check_address` checks the parts. No part is secret.
 
     Attributes:
         address: the address as it was given.
@@ -58,9 +57,7 @@ class Endpoint:
 
     @property
     def encoded(self) -> bytes:
-        """The address as bytes for ZeroMQ. The path of a file need not be UTF-8, and is not text where the locale is
-        `POSIX`.
-        """
+        """The address as bytes for ZeroMQ, because a path need not be UTF-8, and is not text in the `POSIX` locale."""
         return self.address.encode("utf-8", "surrogateescape")
 
     @property
@@ -92,8 +89,7 @@ class Endpoint:
 
     @property
     def monitor(self) -> Endpoint | None:
-        """The address at which viewers expect the monitor stream of a scheduler that listens here; None if viewers
-        cannot know it.
+        """The address of the monitor stream of a scheduler that listens here; None if viewers cannot know it.
 
         For a tcp address, the monitor address is the path that the commands of Scaler 1.x use.
         """
@@ -141,9 +137,7 @@ class Endpoint:
         return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:
-        """Return a phrase for the peers that can connect besides the user who listens there; empty if only that user
-        can.
-        """
+        """Return a phrase for the peers that can connect besides the listening user; empty if only that user can."""
         if self.scheme != TCP:
             return ""
         return "every user of this machine" if self._is_loopback else "every machine that reaches it"

@@ -21,7 +21,6 @@ ObjectId = NewType("ObjectId", bytes)
 GraphId = NewType("GraphId", bytes)
 ClientId = NewType("ClientId", bytes)
 AgentId = NewType("AgentId", bytes)
-"""The id of a cluster process."""
 SchedulerId = NewType("SchedulerId", bytes)
 """The id of one run of a scheduler; the next scheduler at the same address has another id."""
 Connection = NewType("Connection", bytes)
@@ -37,9 +36,7 @@ NO_ACCOUNT: Account = (0, 0)
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
 PREFIX_BYTES = 8
-"""The length of the random prefix that the ids of all tasks of a map, a job or a graph share. The index of the task
-follows the prefix.
-"""
+"""The length of the random prefix of all task ids of a map, a job or a graph; the task's index follows the prefix."""
 _MADE_AT_ONCE = 256
 
 
@@ -101,19 +98,14 @@ def is_public_id(text: str) -> bool:
 
 
 ATTEMPTS = 1 << 32
-"""The number of different attempt numbers: they have 32 bits and wrap around to 0. Hours pass before a number is used
-twice.
-"""
+"""The number of different attempt numbers, which have 32 bits. Hours pass before a number is used twice."""
 
 
 def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
-    """Return a source of attempt numbers that are unique in one scheduler.
+    """Return a source of attempt numbers that are unique in one scheduler, and not only within a task.
 
-    A client that was disconnected for too long submits the same task again while an agent still ends the old run. So
-    numbers must be unique in the scheduler, not only within a task.
-
-    Each scheduler starts at a random number. So it does not mistake a run of the previous scheduler at the same address
-    for one of its own runs.
+    A client that was disconnected for too long submits a task again while an agent still ends the old run. The numbers
+    start at random, so that no scheduler mistakes a run of its predecessor for one of its own.
     """
     return map((ATTEMPTS - 1).__and__, count(int.from_bytes(scheduler_id[:4], "big"))).__next__
 

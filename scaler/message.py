@@ -33,9 +33,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, eq_default=True, field_specifiers=(dataclasses.field,))
 def message(cls: type[T]) -> type[T]:
-    """Make `cls` a message: derive slots, a positional constructor, equality and a readable `repr` from the
-    annotations.
-    """
+    """Make `cls` a message: derive slots, a positional constructor, equality and a `repr` from the annotations."""
     cls.__doc__ = cls.__doc__ or cls.__qualname__  # else dataclass generates one, which doubles the time
     made: Any = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     made.__init__ = _first_constructor(made)
@@ -46,9 +44,7 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return a constructor that replaces itself with the real one at the first message, because most processes use few
-    message classes.
-    """
+    """Return a constructor that the first message replaces with the real one: most processes use few message classes."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

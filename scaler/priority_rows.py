@@ -14,11 +14,7 @@ Row = TypeVar("Row", bound=Sized)
 
 
 class PriorityRows(dict[int, Row]):
-    """Priority -> row. A missing row is created when it is looked up.
-
-    Args:
-        new_row: a function that creates an empty row.
-    """
+    """Priority -> row. `new_row` creates a missing row when the row is looked up."""
 
     def __init__(self, new_row: Callable[[], Row]) -> None:
         super().__init__({0: new_row()})
@@ -32,9 +28,7 @@ class PriorityRows(dict[int, Row]):
         return row
 
     def first(self) -> Row:
-        """Return the row with the highest priority among the rows that are not empty. If all rows are empty, return an
-        empty row.
-        """
+        """Return the row with the highest priority that is not empty. If all rows are empty, return an empty row."""
         priorities = self.priorities
         row = self[priorities[-1]]
         while not row and len(priorities) > 1:

@@ -99,13 +99,10 @@ def _may_be_cut_short(descriptor: int) -> bool:
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Return the start of each frame of a block, and the end of the block."""
     return [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
 
 
 class _Mapping(mmap.mmap):
-    """A mapping of a block in this process."""
-
     block: SharedBlock | None = None
 
 

@@ -36,7 +36,6 @@ class WaitReporter(Protocol):
 
     address: str
     is_nested: bool
-    """whether this client is inside a task"""
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Report that this process only waits, after all other messages are sent and while `is_over` is false.
@@ -127,7 +126,6 @@ class TaskContext:
     processor = 0
     """the number of this process; its agent never gives the number to another process"""
     account = NO_ACCOUNT
-    """the account of the running task and of its nested tasks"""
     preparing = ""
     """a description of the code that runs before this process takes tasks, such as "an initializer"; else empty"""
 
@@ -228,8 +226,6 @@ module sets it.
 
 
 class _Rerun(NamedTuple):
-    """A call of a failed task that runs again in this process."""
-
     task: CurrentTask
     others: frozenset[threading.Thread]
     """the threads that already ran when the call started, without the thread of the call; they do not belong to the

@@ -170,9 +170,7 @@ class Client(Caller):
 
     @property
     def dashboard_url(self) -> str | None:
-        """The address of the page that `dashboard=True` has started, with the token for the first visit; None without a
-        page.
-        """
+        """The address of the page that `dashboard=True` has started, with its first-visit token; None: no page."""
         return self._dashboard.url if self._dashboard else None
 
     def _repr_html_(self) -> str:
@@ -357,11 +355,9 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
 
 
 def _connector(address: str) -> Callable[[], object]:
-    """Return a function that connects this process to the scheduler at `address`, before a nested task needs the
-    connection.
+    """Return a function that connects this process to the scheduler at `address` with the settings of a `Client()`.
 
-    The function uses the settings of a `Client()` in this process. Settings and transport are loaded now, once for all
-    forked processes.
+    Settings and transport are loaded now, once for all forked processes.
     """
     try:
         config = gather(ClientConfig, {"address": address})
@@ -378,7 +374,6 @@ plain_to_pickle.add(Client)
 
 
 def _unpickled(*settings: Any) -> Client:
-    """Return a client of this process in place of a client that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).resolved())  # noqa: SLF001 - a constructor
     client._dashboard = client._printer = None  # noqa: SLF001 - the same

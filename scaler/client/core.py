@@ -40,9 +40,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
 
     Args:
         seconds: the link's time-out and the time between two heartbeats.
-        profiling: whether tasks are measured by default.
         is_shared: whether clients that were unpickled here share this core, so that no client may end it.
-        shipped: the modules that travel with the functions of this core.
     """
 
     new_future = ScalerFuture
@@ -118,8 +116,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
         """Return the values that several items share and that are sent once; None if sharing is unsafe.
 
-        Sharing is unsafe for iterables other than lists and tuples, which may reuse one buffer, and for custom
-        serializers, which may write equal values differently.
+        Iterables other than lists and tuples may reuse a buffer; custom serializers may write values differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)
@@ -155,9 +152,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def send_object(
         self, obj: object, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> ObjectReference:
-        """Send an object. The scheduler stores the object until its reference is garbage collected and no task uses
-        it.
-        """
+        """Send an object, which the scheduler stores until its reference is collected and no task uses it."""
         self.link.check_open()
         return self.store_object(*self.store(obj, name, reference_class))
 

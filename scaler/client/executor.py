@@ -52,9 +52,7 @@ class TaskFuture(Future[T]):
         self._executor = executor
 
     def cancel(self) -> bool:
-        """Cancel the task if it has not started; for a submitted task the scheduler decides. Return whether the task is
-        cancelled.
-        """
+        """Cancel the task if it has not started, and return whether it is cancelled; the scheduler may decide."""
         if self._executor.withdraw(self):
             self.drop()
         elif (task := self.task) is not None and task.cancel_waiting():
@@ -96,14 +94,11 @@ class ClientExecutor(Executor):
 
     @property
     def _max_workers(self) -> int:
-        """The maximum number of tasks that run at once. Not public, but libraries read this attribute from every
-        executor.
-        """
+        """The maximum number of tasks that run at once. Libraries read this private attribute of all executors."""
         return self._submitted_most or max(1, self._client.info().workers)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn(*args, **kwargs)` on a worker. The arguments are serialised when the task is submitted to the
-        cluster.
+        """Run `fn(*args, **kwargs)` on a worker; the arguments are serialised when the cluster gets the task.
 
         Raises:
             RuntimeError: after `shutdown`.
@@ -239,7 +234,6 @@ def _run_all(fn: Callable[..., T], calls: Iterable[Iterable[Any]]) -> list[T]:
 
 
 def _popped(results: list[T]) -> Iterator[T]:
-    """Yield results without keeping references to them."""
     results.reverse()
     while results:
         yield results.pop()

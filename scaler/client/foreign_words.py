@@ -103,9 +103,7 @@ _SIMILAR = 0.75
 
 
 class _ForeignWord:
-    """An attribute that raises when it is read. Each word has an attribute of its own: `__getattr__` would slow down
-    all other attributes.
-    """
+    """An attribute that raises when it is read; a `__getattr__` would slow down all other attributes."""
 
     def __init__(self, word: str, ours: str) -> None:
         self._word, self._ours = word, ours
@@ -159,7 +157,6 @@ def keyword_hint(name: str, own: Iterable[str], options: Iterable[str] = (), cal
     Args:
         own: the keyword arguments of the call.
         options: the names of the task options that apply to the call.
-        call: the method that the user calls, such as `submit`.
     """
     if name in _KEYWORDS:
         return f"; {_KEYWORDS[name]}"

@@ -64,9 +64,7 @@ _UNREAD_VALUE: Any = None
 """a placeholder result for the base class; the value itself is read when `result` is called"""
 
 CANCEL_ATTEMPTS = 3
-"""The maximum number of requests that one call of `cancel_waiting` sends. One request may be too few: an answer may
-overtake the end of the task, and a prefetched task is returned, or starts, some milliseconds later.
-"""
+"""The maximum number of requests of one `cancel_waiting`: a prefetched task is returned or starts a little later."""
 
 _NO_CALLBACKS: Any = ()
 """an empty placeholder, which a list replaces when the first callback is added"""
@@ -77,9 +75,8 @@ _wait_of_threading: Any = threading.Condition.wait
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
     """A condition variable that consists of a lock, and one more lock for each thread that waits.
 
-    A `threading.Condition` consists of nine objects that the garbage collector visits, takes a kilobyte, and needs more
-    steps to wake a thread. Only a few of many open futures have waiters. With a full condition in each future, half of
-    the client's time for a submit was spent in the collector.
+    A `threading.Condition` in each of many open futures takes a kilobyte and nine objects, and made the garbage
+    collector take half of the client's time for a submit.
     """
 
     __slots__ = ("_waiters",)
@@ -90,11 +87,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the next `notify_all`, at most `timeout` seconds. Return False if the time-out passed.
 
-        The standard library's method does the waiting; that method uses nothing but `_waiters` and the lock. A
-        cancelled task can be interrupted in that method, and not in code of this package.
-
-        Raises:
-            RuntimeError: if this thread does not hold the lock.
+        The standard library's method waits: a cancelled task is interrupted there, not in code of this package.
         """
         if self._waiters is None:
             self._waiters = []
@@ -110,9 +103,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
 
 
 class _Waiters(list[Any]):
-    """The waiters of `concurrent.futures.wait` and `as_completed` for one future. Reports the start and the end of each
-    wait.
-    """
+    """The waiters of `wait` and `as_completed` for one future. Reports the start and the end of each wait."""
 
     def __init__(self, link: LinkThread) -> None:
         super().__init__()
@@ -195,9 +186,7 @@ class ScalerFuture(Future[T], ResultArgument):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Return the public attributes, without methods that only other modules call: the link, other calls and
-        progress bars.
-        """
+        """Return the public attributes, without methods for other modules: link, other calls and progress bars."""
         return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
     @property
@@ -375,9 +364,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return value
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Call `fn(future)` when the task has ended: in this thread if it has ended already, else in a thread for
-        callbacks.
-        """
+        """Call `fn(future)` when the task has ended: at once if it already has, else in a thread for callbacks."""
         self._has_callback = True
         with self._condition:
             if self._done_callbacks is _NO_CALLBACKS:
@@ -406,9 +393,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
     @property
     def concern(self) -> str:
-        """The reason why the tasks of this future's client make no progress, as a sentence; empty if no reason is
-        known.
-        """
+        """Why the tasks of this future's client make no progress, as a sentence; empty if no reason is known."""
         return self._link.concern
 
     def settle(self, value: Any) -> None:
@@ -519,7 +504,6 @@ class ScalerFuture(Future[T], ResultArgument):
     # Reading
 
     def _wait(self, timeout: float | None) -> None:
-        """Wait for the end of the task. Raises like `concurrent.futures.Future.exception`."""
         self._link.check_process()
         context = task_context.current
         if timeout is not None:
@@ -542,9 +526,7 @@ class ScalerFuture(Future[T], ResultArgument):
             raise FutureTimeoutError(timeout_text(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _wait_with_hints(self, end: Future[Any], timeout: float | None) -> float | None:
-        """Wait for a future, and report to the scheduler from time to time that the user waits for this task. Return
-        the remaining time-out; None: no limit.
-        """
+        """Wait for a future, and report the wait to the scheduler. Return the rest of the time-out; None: no limit."""
         pause = WANTED_SECONDS
         while timeout is None or timeout > pause:
             with end._condition:  # noqa: SLF001 - one of ours

@@ -43,9 +43,7 @@ _lock = threading.RLock()
 _ended: set[str] = set()
 """the addresses of ended schedulers of this process, to which tasks that still run cannot connect"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
-"""the links of clients that were unpickled here, with their finalizers; clients that differ only in the serializer
-share a link
-"""
+"""links of unpickled clients and their finalizers; clients that differ only in the serializer share a link"""
 
 
 def check_client(
@@ -57,10 +55,6 @@ def check_client(
     processes: object = True,
 ) -> LocalSettings:
     """Check the arguments of a client. Return the settings of its local cluster.
-
-    Args:
-        n_workers: the number of workers of the local cluster; None: not given.
-        options: the other settings of the local cluster.
 
     Raises:
         ConfigError: if a value is wrong, two arguments contradict each other, or no client can run here.
@@ -88,11 +82,7 @@ def check_client(
 
 
 def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> LocalSettings:
-    """Add the folder of the jobs to the settings of a local cluster, if `keep` is given.
-
-    Raises:
-        ConfigError: if `keep` is not the path of a folder.
-    """
+    """Add the folder of the jobs to a local cluster's settings. Raises `ConfigError` if `keep` is not a path."""
     if keep is None:
         return options
     path = path_of("keep", keep)
@@ -104,11 +94,7 @@ def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> Lo
 
 
 def path_of(argument: str, path: Any) -> str:
-    """Return the path in an argument as a `str`.
-
-    Raises:
-        ConfigError: if the argument is empty or is not a path.
-    """
+    """Return the path in an argument as a `str`. Raises `ConfigError` if the argument is empty or not a path."""
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise ConfigError(f"{argument} must be the path of a {_PATHS[argument]}, not {shown(path)}")
     return os.fsdecode(path)
@@ -134,7 +120,6 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     """Start the local cluster of a client.
 
     Args:
-        local: the settings of the local cluster.
         logs_output: whether the workers log what tasks write. If not, the client prints the output of tasks.
 
     Raises:
@@ -164,7 +149,6 @@ def new_link(
     Args:
         key_file: the path of the key file; None: the key file that is found for the address.
         name: the name of the program on screens and in logs; empty: the script and process id of the program.
-        trust_users: uids of the users who may run the scheduler besides this user and root.
 
     Raises:
         ConfigError: if the address is not valid, or a key cannot be read.
@@ -176,11 +160,7 @@ def new_link(
 
 
 def check_name(name: Any) -> str:
-    """Return the name of a client as the client sends it; empty if no name was given.
-
-    Raises:
-        ConfigError: if the name is not valid.
-    """
+    """Return the name of a client as sent; empty if no name was given. Raises `ConfigError` for an invalid name."""
     if name is None:
         return ""
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS or not name.isprintable():
@@ -189,13 +169,10 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the path of a key file. Each is None if not given.
-
-    If `address` is the path of a key file, the file provides both.
+    """Return the address of a scheduler and the path of a key file, or None. A key file as `address` provides both.
 
     Raises:
-        ConfigError: if `key_file` is not a path, or the file that is given as an address cannot be read or has no
-            address.
+        ConfigError: if `key_file` is not a path, or the key file as an address cannot be read or has no address.
     """
     file = None if key_file is None else path_of("key_file", key_file)
     is_file = isinstance(address, os.PathLike) or (isinstance(address, str) and address.endswith(".json"))
@@ -208,16 +185,11 @@ def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
 def configured_address(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
     """Return the configured address, for a client outside of tasks; None: start a local cluster.
 
-    The address comes from the environment or `scaler.toml`, else from the key file.
-
-    Args:
-        key_file: the path of the key file, given as an argument or in the environment.
-        local: settings of a local cluster. If any setting is given, configured addresses are ignored.
-        processes: whether workers are processes, and not threads of this program.
+    The address comes from the environment or `scaler.toml`, else from the key file. If any setting of a local cluster
+    is given, configured addresses are ignored.
 
     Raises:
-        ConfigError: if the argument `key_file` contradicts settings of a local cluster, which needs no key, or the file
-            cannot be read or has no address.
+        ConfigError: if `key_file` and settings of a local cluster are given, or the file cannot be used.
     """
     if local or not processes:
         if key_file is not None and key_file != configured_values(ClientConfig, ("key_file",)).get("key_file"):

@@ -44,12 +44,7 @@ _SEEDS_MOST = 1024
 
 
 class CallMaker(Generic[L, F]):
-    """The functions, arguments and objects of one client's calls.
-
-    Args:
-        profiling: whether tasks are measured by default.
-        shipped: the modules that travel with the client's functions.
-    """
+    """The functions, arguments and objects of one client's calls; the `shipped` modules travel with the functions."""
 
     new_future: Callable[[TaskId, L, Serializer, object, str], F]
     """a function that creates the future of a task; the future keeps its fourth argument, the client, alive"""
@@ -60,9 +55,7 @@ class CallMaker(Generic[L, F]):
         self.serializer = serializer
         self.profiling = profiling
         self.options = TaskOptions(profiling=profiling)
-        """the options of tasks that have no options of their own"""
         self.stored: dict[ObjectId, ObjectInstruction] = {}
-        """the objects that the client holds, by id"""
         self.new_id = IdSource()
         self._seeded: dict[tuple[ObjectId, tuple[int, ...], bool], bool] = {}
         """function, seed and kind of earlier calls -> whether a warning about a repeated call was logged"""
@@ -75,8 +68,7 @@ class CallMaker(Generic[L, F]):
 
         Args:
             name: overrides the name in the options.
-            spawns: whether the random numbers of each task depend on the seed and the number of the task, as in a map
-                or graph.
+            spawns: whether each task draws numbers by the seed and the number of the task, as in a map or graph.
         """
         run_options = options.spawning_options if spawns else options.run_options
         context = task_context.current
@@ -87,9 +79,7 @@ class CallMaker(Generic[L, F]):
         return priority, name or options.name or "", run_options, account, owner_tag
 
     def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
-        """Return the function of a call or map, ready to be sent. Log a warning if the seed repeats the numbers of an
-        earlier call.
-        """
+        """Return the function of a call or map, ready to be sent. Log a warning if the seed was used before."""
         function = self.functions.get(fn)
         if terms[RUN_OPTIONS]:
             self._note_seed(function, RunOptions.decode(terms[RUN_OPTIONS]))
@@ -129,9 +119,7 @@ class CallMaker(Generic[L, F]):
     def futures_of(
         self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
-        """Return the futures of the keys of a graph that is ready to be sent. A future of a key with data has already
-        ended.
-        """
+        """Return the futures of the keys of a graph, which is ready to be sent. Futures of data have ended."""
         futures: dict[str, F] = {}
         for key, task_id in tasks.items():
             future = futures[key] = self.new_future(
@@ -144,9 +132,7 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task for one worker. The name of the task contains the worker. The task runs first
-        unless the options set a priority.
-        """
+        """Return the terms of a task for one worker, which its name contains. It runs first, except with a priority."""
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
         return priority, f"{name or function} on {worker}", own.encode(), account, owner_tag
@@ -193,10 +179,6 @@ class CallMaker(Generic[L, F]):
 
 
 def results_of(futures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results of pinned tasks by worker, without the workers that have left meanwhile.
-
-    Raises:
-        BaseException: the exception of the first worker that failed, after all tasks have ended.
-    """
+    """Return the results of pinned tasks by worker, without workers that have left. Raises the first worker's error."""
     errors = {worker: future.exception() for worker, future in futures.items()}
     return {worker: each.result() for worker, each in futures.items() if not isinstance(errors[worker], NoWorkerError)}

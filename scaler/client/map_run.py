@@ -62,9 +62,7 @@ class MapRun:
     """The tasks of one map: receives their results, and fetches large results.
 
     Args:
-        terms: the terms of the tasks.
         timeout: the longest duration of the map, in seconds, or None.
-        return_exceptions: whether the exception of a failed task is returned as its result.
         repeated: sends values that several tasks share only once; None: each task sends its own values.
         max_failures: the maximum number of tasks that may fail, see `FailureTolerance`.
     """
@@ -181,7 +179,6 @@ class MapRun:
         return min(capacity, rows * max(1, BATCH_TASKS // rows))
 
     def _has_first_durations(self) -> bool:
-        """Return whether a result has arrived that shows the unknown duration of the function."""
         return bool(self._arrived) and self._is_duration_unknown()
 
     def _is_duration_unknown(self) -> bool:
@@ -195,15 +192,13 @@ class MapRun:
             self._wait(self._submitted - self._done - 1, PROBE_SECONDS)
 
     def _next_range_size(self, left: int) -> int:
-        """Return how many of the remaining rows the next task gets."""
         if left <= 1 or self._link.rows_most <= 1 or not self._suits_rows:
             return 1
         mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
         return rows_together(self._link.rows_most, mean_us, left)
 
     def _draw(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
-        """Read up to `most` items and pass their rows to the link's thread. Return the number of items read; 0 at the
-        end.
+        """Read up to `most` items, and pass their rows to the link's thread. Return the number of items; 0 at the end.
 
         Stop after a row that brings an object, or when the rows fill a message.
         """
@@ -236,9 +231,7 @@ class MapRun:
     def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
-        Args:
-            refers: whether any of the rows refers to objects. Then a new queue starts, because the link's thread may
-                take an earlier queue before it stores the objects.
+        Rows that refer to objects start a new queue, because the link's thread may take an earlier queue too soon.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False
@@ -296,11 +289,7 @@ class MapRun:
         return self._is_urgent or self._submitted - self._done - n_arrived <= self._open_target
 
     def _collect(self) -> None:
-        """Read the results that have arrived.
-
-        Raises:
-            BaseException: the error of the first task that failed, or of the map.
-        """
+        """Read the results that have arrived. Raises the error of the first task that failed, or of the map."""
         self._is_urgent = False  # urgent results have arrived, and are read now
         arrived, serializer, put = self._arrived, self._serializer, self._put
         total_us = count = 0

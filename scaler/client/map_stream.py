@@ -24,11 +24,7 @@ __tracebackhide__ = is_error_of_task
 
 
 class MapStream(MapRun):
-    """The tasks of one map whose results are yielded as they arrive, while further items are submitted.
-
-    Args:
-        window: the maximum number of tasks that are open or have unread results; `WINDOW_TASKS` at most.
-    """
+    """The tasks of one map whose results are yielded as they arrive; `window` tasks are open or unread at most."""
 
     def __init__(
         self,
@@ -50,13 +46,7 @@ class MapStream(MapRun):
         self._large: LargeValues[int] = LargeValues()
 
     def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
-        """Run one task for each item and yield each result as it arrives.
-
-        Raises:
-            TypeError: if an item is neither a tuple nor a list, or the function does not take the arguments of an item.
-            TimeoutError: if the map took longer than its time-out.
-            BaseException: the exception of the first task that failed.
-        """
+        """Run one task for each item and yield each result as it arrives. Raises as `run` does."""
         self._items = items
         self._n_items = len(items) if isinstance(items, (list, tuple)) else -1
         rest = enumerate(items)

@@ -18,12 +18,9 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Register a client with a local cluster. After this cell, warn of older clients that only the notebook's outputs
-    keep alive.
+    """Register a client with a local cluster, and its finalizer. After this cell, warn of displayed older clients.
 
-    Running the cell `client = Client()` again replaces the client. The old client ends, because nothing refers to it,
-    unless the notebook has displayed it: then its list of outputs keeps it alive. `finalizer` is called when the client
-    ends.
+    Running the cell `client = Client()` again ends the old client, unless the notebook's outputs keep that one alive.
     """
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = find() if find is not None else None

@@ -65,9 +65,7 @@ def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseExcepti
 
 
 def unread_result(error: BaseException, name: str) -> BaseException:
-    """Add the name of the task and a remedy to the error of a result that cannot be read here. Return other errors
-    unchanged.
-    """
+    """Add the name of the task and a remedy to the error of a result that cannot be read here, and return the error."""
     cause = error.__cause__
     if type(error) is not DeserializeObjectError or cause is None:
         return error
@@ -80,11 +78,7 @@ def unread_result(error: BaseException, name: str) -> BaseException:
 
 
 def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
-    """Return the exception of a result without a value. Errors of the system name the task.
-
-    Args:
-        keys: the keys of the task's graph, by the indexes in the ids of the nodes; empty outside of graphs.
-    """
+    """Return the exception of a result without a value. `keys`: those of the task's graph, if the task has one."""
     if result.status == TaskStatus.FAILED:
         return _read_failure(result, name, keys)
     if result.status == TaskStatus.CANCELED:
@@ -103,7 +97,6 @@ def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
 
 
 def _name_of_needed(failed: bytes, name: str, keys: Keys) -> str:
-    """Return the name under which the failure of another task of the same graph is shown."""
     if not keys:  # a task with futures as arguments: its name says which one has failed
         return name
     try:
@@ -130,7 +123,6 @@ def failure_text(result: TaskResult | None, error: BaseException | None, name: s
     """Return `failed` with the error in one line, for the `repr` of a future. Nothing is unpickled.
 
     Args:
-        result: the result of the task; None if no result has arrived.
         error: the error that this process has set in place of a result.
     """
     if result is not None and result.status == TaskStatus.FAILED:
@@ -207,7 +199,6 @@ def unrepeatable_result(why: str, _times: int) -> BaseException:
 
 
 def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str, traceback: str) -> BaseException:
-    """Return the error that replaces an exception of a task that would end the client's program."""
     what = "raised KeyboardInterrupt"
     if isinstance(exception, SystemExit):
         what = f"called sys.exit({shown(exception.code)})"
@@ -250,9 +241,7 @@ def _hint_of(task_id: bytes, keys: Keys) -> str:
 
 
 def _explain(exception: BaseException, text: str, hint: str) -> None:
-    """Add the remote traceback and a hint to an exception. The hint is a note, or is below the traceback with Python
-    3.10.
-    """
+    """Add the remote traceback and a hint to an exception; with Python 3.10 the hint is below the traceback."""
     cause = RemoteTraceback(text)
     # Not by assignment, which an exception may refuse, as frozen data classes do.
     BaseException.__setattr__(exception, "__cause__", cause)
@@ -267,11 +256,7 @@ def _explain(exception: BaseException, text: str, hint: str) -> None:
 
 
 def with_sources(traceback: str) -> str:
-    """Insert source lines that only this program has into a traceback.
-
-    Functions of notebooks, the interactive prompt, `python -c` and scripts on this machine are sent without their
-    source.
-    """
+    """Insert source lines into a traceback that only this program has, such as those of notebooks and `python -c`."""
     return _FRAME_WITHOUT_SOURCE.sub(_with_line, traceback)
 
 
@@ -324,11 +309,8 @@ class ProfilingInfo:
     """The time and memory of a task's call. Reading the arguments and sending the result are not included."""
 
     duration_us: int
-    """the wall time of the call, in microseconds"""
     cpu_time_us: int
-    """the CPU time of all threads of the process during the call, in microseconds, without processes that the task
-    started
-    """
+    """the CPU time of all threads of the process during the call, in microseconds, without child processes"""
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes, exact to a few hundred KiB. On
     Linux the kernel measures the rise; elsewhere the size is sampled every few milliseconds. Memory that Python
@@ -352,11 +334,7 @@ class ProfilingInfo:
 
 
 def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
-    """Return the measurements of a task.
-
-    Raises:
-        ValueError: if the task has not ended, or was not measured.
-    """
+    """Return the measurements of a task. Raises `ValueError` if the task has not ended, or was not measured."""
     if not has_ended:
         raise ValueError(f"task {name} has not ended, so it has no measurements yet")
     if not data:

@@ -20,12 +20,7 @@ from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_
 
 
 class OpenRanges:
-    """The ranges among the open tasks, and the number of rows of each range.
-
-    Args:
-        tasks: all open tasks, by id.
-        window: the tasks that were submitted to the scheduler.
-    """
+    """The ranges among the open tasks, and the number of rows of each range; `window` are the submitted tasks."""
 
     def __init__(self, tasks: dict[TaskId, Entry], window: Window) -> None:
         self._tasks = tasks
@@ -88,9 +83,7 @@ class OpenRanges:
         return matched
 
     def _open_rows_of(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
-        """Return the results of the rows that are open and not in `ended`, and add these rows to `ended`. The scheduler
-        may report any rows.
-        """
+        """Return the results of rows that are open and not in `ended`; add them there. Any rows may be reported."""
         open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
         ended |= open_ids
         return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
@@ -120,20 +113,15 @@ class TakenRows(NamedTuple):
     """Rows that are sent as one task: their blocks of arguments and their frames."""
 
     first: int
-    """the number of the first row"""
     blocks: list[bytes]
     frames: list[Buffer]
     """the frames of all rows; each row has the same number of frames"""
 
 
 class DrawnRows:
-    """Consecutive rows of a map that were read from the iterable and not sent yet: blocks of plain arguments, or whole
-    tasks.
+    """Consecutive rows of a map that were read from the iterable, from row `first` on, and not sent yet.
 
-    One thread appends rows, and another thread takes them.
-
-    Args:
-        first: the number of the first row.
+    The rows are blocks of plain arguments or whole tasks. One thread appends rows, and another thread takes them.
     """
 
     __slots__ = ("first", "rows")
@@ -143,9 +131,7 @@ class DrawnRows:
         self.rows: deque[bytes | Entry] = deque()
 
     def take(self, most: int) -> TakenRows | Entry:
-        """Take the first rows that may be sent as one task, up to `most`. If the first row must be a task of its own,
-        take only that row.
-        """
+        """Take up to `most` rows for one task. If the first row must be a task of its own, take only that row."""
         first, rows = self.first, self.rows
         blocks: list[bytes] = []
         frames: list[Buffer] = []
@@ -173,9 +159,7 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row may join `n_rows` rows in one task. `frames`: the frames of these rows; each row needs
-    equally many.
-    """
+    """Return whether a row has as many frames as each of `n_rows` rows with `frames`, so that it may join their task."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 

@@ -34,9 +34,7 @@ N = TypeVar("N")
 R = TypeVar("R")
 
 ActorStop = pykka_messages._ActorStop
-"""The message that Pykka's `stop` sends. The class is private in Pykka; tests/architecture/test_pykka_contract.py
-checks that Pykka still has it.
-"""
+"""The message of Pykka's `stop`, a private class; tests/architecture/test_pykka_contract.py checks that it exists."""
 
 
 class Question:
@@ -82,9 +80,7 @@ class _Inbox:
 
 
 class _StoppedFlag:
-    """Pykka's `actor_stopped`, computed from the address when it is read: an `Event` per task would cost more than the
-    task.
-    """
+    """Pykka's `actor_stopped`, computed from the address: an `Event` per task would cost more than the task."""
 
     __slots__ = ("_ref",)
 
@@ -177,9 +173,7 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """message type -> function that returns the sender to which a failure is charged; None in place of the function
-        if the sender is not an actor
-        """
+        """message type -> function that returns the sender to charge with a failure; None if the sender is no actor"""
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
@@ -195,8 +189,7 @@ def handles(one: type[M], other: type[N], /) -> Callable[[Callable[[A, M | N], R
 @overload
 def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]: ...
 def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]:
-    """Mark a method as the handler of messages of exactly the given types. A method that overrides it inherits the
-    mark.
+    """Mark a method, and the methods that override it, as the handler of messages of exactly the given types.
 
     The return value of a handler is the answer to an `ask`, and ignored otherwise.
     """
@@ -209,14 +202,12 @@ def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[
 
 
 def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]:
-    """Charge a failure of the marked handler to the sender of the message: this actor continues, and the sender is
-    notified.
+    """Charge a failure of the marked handler to the sender of the message, who is notified: this actor continues.
 
     The handler checks a message before it changes the actor, because the actor is not restarted after the failure.
 
     Args:
-        sender: the path to the address of the sender in the message, such as `session` or `peer.session`; empty if the
-            sender is not an actor: then this actor is notified instead.
+        sender: the path to the sender's address in the message, such as `peer.session`; empty: notify this actor.
     """
 
     def mark(method: Callable[[A, M], R]) -> Callable[[A, M], R]:
@@ -229,24 +220,20 @@ def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A,
 class Actor(pykka.Actor):
     """An entity with a mailbox. An actor handles one message at a time and changes nothing but itself.
 
-    A subclass takes its collaborators as constructor arguments. Pykka's own constructor is not called: it would
-    allocate an inbox, a flag and a reference, which `ActorRef` replaces. Handlers are declared with
-    `@handles(MessageType)`; Pykka's `on_receive` is not used. `actor_ref`, `spawn`, `now` and `schedule` exist from
+    A subclass takes its collaborators as constructor arguments, and declares handlers with `@handles(MessageType)`.
+    Pykka's own constructor and `on_receive` are not used. `actor_ref`, `spawn`, `now` and `schedule` exist from
     `on_start` on.
 
     The life of an actor ends with exactly one of `on_stop` (a normal end) and `on_failure` (a handler raised).
     """
 
     handlers: ClassVar[HandlerTable] = HandlerTable()
-    """the handlers by message type, collected once per class"""
 
     has_on_stop: ClassVar[bool] = False
     """whether the class overrides `on_stop`: calling an empty method would cost time in each task"""
 
     runs_last: ClassVar[bool] = False
-    """whether actors of this class have a turn only when no other actor has mail; in that turn they handle all their
-    mail
-    """
+    """whether these actors have a turn only when no other actor has mail; in it they handle all their mail"""
 
     _actor_ref: ActorRef
 
@@ -264,11 +251,7 @@ class Actor(pykka.Actor):
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> Any:
-        """Raise, because this runtime does not use `start`: an actor lives on a dispatcher.
-
-        Raises:
-            TypeError: always; the text names `Dispatcher.spawn`.
-        """
+        """Raise `TypeError`, because actors of this runtime live on a dispatcher: use `Dispatcher.spawn`."""
         raise TypeError(f"start {cls.__name__} with dispatcher.spawn({cls.__name__}(...))")
 
     # The three hooks that make a Pykka runtime.
@@ -282,7 +265,6 @@ class Actor(pykka.Actor):
         return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
-        """Run `on_start`, before this actor handles any mail."""
         try:
             self.on_start()
         except BaseException as error:
@@ -343,9 +325,8 @@ class Actor(pykka.Actor):
 
     @handles(Question)
     def _answer(self, question: Question) -> None:
-        """Handle a question. Only the thread that asked gets the answer or the exception.
-
-        An exception that is not an `Exception`, such as `SystemExit`, is also raised here, as a failure of this actor.
+        """Handle a question. Only the thread that asked gets the answer or an `Exception`; others also fail this
+        actor.
         """
         message = question.message
         try:
@@ -372,11 +353,7 @@ class Actor(pykka.Actor):
 
 
 def _collect_handlers(cls: type[Actor]) -> HandlerTable:
-    """Read the marks that `@handles` left, base classes first.
-
-    Raises:
-        TypeError: if one class has two handlers for one type.
-    """
+    """Read the marks of `@handles`, base classes first. Raises `TypeError` if a class has two handlers for a type."""
     table = HandlerTable()
     for base in reversed(cls.__mro__):
         own: dict[type, str] = {}

@@ -57,8 +57,7 @@ class Timer:
 class Timers:
     """All timers of one dispatcher, the earliest first.
 
-    A cancelled timer stays in the heap, because a search for the timer would cost more. When most timers are cancelled,
-    they are removed from the heap, so that it stays small.
+    Cancelled timers stay in the heap, because a search costs more, until most timers are cancelled.
     """
 
     def __init__(self) -> None:
@@ -71,9 +70,7 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`. If `owner` is given, send the message only if `ref` still leads to
-        `owner`.
-        """
+        """Send `message` to `ref` at `deadline`. With an `owner`, send only if `ref` still leads to `owner`."""
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer

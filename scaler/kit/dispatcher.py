@@ -50,8 +50,8 @@ class Dispatcher:
 
     Args:
         clock: a function that returns monotonic seconds.
-        wake: a function that makes the shell call `run` soon. Other threads call it when they have sent mail. It must
-            not raise, not even if it is called once more after `close`.
+        wake: a function that makes the shell call `run` soon, called by other threads that have sent mail. It must not
+            raise, not even once more after `close`.
         on_escalation: a function that is called with the error when an actor without a parent fails, because no actor
             can restart it. The function must not raise.
     """
@@ -70,7 +70,6 @@ class Dispatcher:
         self._on_escalation = on_escalation
         self._ready: deque[ActorRef] = deque()
         self._last: deque[ActorRef] = deque()
-        """the queue of the actors that run last and have mail"""
         self._urgent: deque[tuple[ActorRef, Any]] = deque()
         self._posted: deque[tuple[ActorRef, Any]] = deque()
         self._timers = Timers()
@@ -97,11 +96,7 @@ class Dispatcher:
         return ref
 
     def attach(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` at an address that has no actor. The actor receives the mail that waited.
-
-        Raises:
-            ActorStoppedError: if the address has ended, or has an actor.
-        """
+        """Start `actor` at an address that has no actor, with the mail that waited. Raises `ActorStoppedError`."""
         if ref._actor is not None or ref.is_stopped():
             raise ActorStoppedError(f"{ref} has an actor, or has ended")
         ref._actor = actor
@@ -116,9 +111,7 @@ class Dispatcher:
             ref._mailbox = None
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor normally, now. If the actor has a supervisor, the supervisor decides whether the address gets a
-        new actor.
-        """
+        """End the actor normally, now. A supervisor, if any, decides whether the address gets a new actor."""
         if not ref.supervised:
             self.end(ref)
         elif ref._actor is not None:
@@ -146,7 +139,6 @@ class Dispatcher:
             self._run_on_stop(ref, actor)
 
     def _run_on_stop(self, ref: ActorRef, actor: Actor) -> None:
-        """Call `on_stop` of an actor that has ended. An exception is only logged."""
         try:
             actor.on_stop()
         except BaseException:
@@ -164,23 +156,18 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`. If `owner` is given, send the message only if `ref` still
-        leads to `owner`.
-        """
+        """Send `message` to `ref` after `delay_seconds`. With an `owner`, send only if `ref` still leads to `owner`."""
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
 
     def run(self, budget: int = RUN_MESSAGES, flush: Callable[[], object] = _nothing) -> bool:
-        """Run actors with mail until no mail waits or about `budget` messages were handled.
+        """Run actors until no mail waits (return True) or about `budget` messages were handled (return False).
 
         Args:
-            flush: a function that sends outgoing messages, so that peers can work while this process runs the remaining
-                actors. Called before an actor that runs last has its turn, after the receivers of its mail have had
-                theirs, and at the end.
-
-        Returns:
-            True when no mail waits; False when the budget ended the run.
+            flush: sends outgoing messages, so that peers can work meanwhile. Called before an actor that runs last has
+                its
+                turn, after the receivers of its mail have had theirs, and at the end.
         """
         if self.is_closed:
             self._refuse_waiting()
@@ -203,8 +190,8 @@ class Dispatcher:
         return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
 
     def _run_mail(self, most: int) -> int:
-        """Run actors that do not run last, until no mail waits or `most` messages were handled. Return the number of
-        handled messages.
+        """Run actors, except those that run last, until no mail waits or `most` messages were handled. Return how
+        many.
         """
         ready, urgent = self._ready, self._urgent
         left = most
@@ -235,9 +222,9 @@ class Dispatcher:
             ref.send(message)
 
     def _run_ready(self, most: int) -> int:
-        """Give actors with mail their turns, until an actor had several messages, there is urgent mail, or `most`
-        messages were handled. Return the number of handled messages. Turns with one message are inlined here,
-        because most turns have one.
+        """Give actors turns until an actor had several messages, mail is urgent, or `most` messages were handled.
+
+        Return the number of handled messages. Turns with one message are inlined here, because most turns have one.
         """
         ready, urgent = self._ready, self._urgent
         next_ref = ready.popleft
@@ -258,7 +245,6 @@ class Dispatcher:
         return most
 
     def _run_last(self) -> int:
-        """Run the next actor from the queue of actors that run last. Return the number of handled messages."""
         ref = self._last.popleft()
         handled = self._turn(ref, RUN_MESSAGES)
         actor = ref._actor
@@ -297,9 +283,7 @@ class Dispatcher:
         return len(mailbox) - self._put_back(ref, mail)
 
     def _run_urgent(self, most: int) -> int:
-        """Handle at most `most` urgent messages, including those that arrive meanwhile. Return the number of handled
-        messages.
-        """
+        """Handle at most `most` urgent messages, also those that arrive meanwhile. Return how many were handled."""
         urgent, handled = self._urgent, 0
         while urgent and handled < most:
             ref, message = urgent.popleft()
@@ -326,9 +310,7 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """Remove an actor that raised. The mail of the actor waits if a supervisor may restart the actor; otherwise it
-        becomes dead letters.
-        """
+        """Remove an actor that raised. Its mail waits for a supervisor's restart, or becomes dead letters."""
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None
@@ -377,8 +359,7 @@ class Dispatcher:
     def close(self) -> None:
         """Stop accepting mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
 
-        Call this method in the thread that calls `run`; it may be called several times. No actor is notified: stop the
-        root first.
+        Call this method in the thread of `run`, any number of times. No actor is notified: stop the root first.
         """
         self.is_closed = True
         self._refuse_posted()

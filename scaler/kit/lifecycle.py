@@ -37,15 +37,11 @@ class MessageRefused:
 
 
 class ExplainedError(RuntimeError):
-    """An actor cannot continue, through no fault of its code. The text of the error is enough, so no traceback is
-    logged.
-    """
+    """An actor cannot continue, through no fault of its code. The text suffices, so no traceback is logged."""
 
 
 class UnknownMessageError(TypeError):
-    """An actor received a message for which it has no handler. The error is a bug of the sender, and a failure of the
-    receiver.
-    """
+    """An actor received a message without a handler: a bug of the sender, and a failure of the receiver."""
 
 
 class ActorStoppedError(RuntimeError):

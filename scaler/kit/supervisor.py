@@ -43,18 +43,14 @@ class Strategy(Enum):
     """The children that are restarted when one child fails."""
 
     ONE_FOR_ONE = "one for one"
-    """only the failed child"""
     REST_FOR_ONE = "rest for one"
     """the failed child and the children that were started after it"""
     ONE_FOR_ALL = "one for all"
-    """all children"""
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """The specification of a child: how to create the child, and when to restart it. A `factory` that raises counts as
-    a failure of the child.
-    """
+    """How to create a child, and when to restart the child. A `factory` that raises counts as a failure of the child."""
 
     name: str
     actor_type: type[Actor]
@@ -72,18 +68,14 @@ class RestartBudget:
 
 @dataclass(frozen=True)
 class BackOff:
-    """The wait before a restart: 0 after the first failure, then `first_seconds`, which grows by `factor` up to
-    `most_seconds`.
-    """
+    """The wait before a restart: first 0, then `first_seconds`, which grows by `factor` up to `most_seconds`."""
 
     first_seconds: float = 0.05
     factor: float = 2.0
     most_seconds: float = 5.0
 
     def delay_seconds(self, recent_failures: int) -> float:
-        """Return the seconds to wait before a restart. `recent_failures`: the number of failures that count for the
-        budget.
-        """
+        """Return the seconds to wait before a restart, by the number of failures that count for the budget."""
         if recent_failures <= 1:
             return 0.0
         exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold
@@ -109,8 +101,7 @@ class Supervisor(Actor):
     A supervisor that is itself restarted creates new addresses for its children.
 
     Args:
-        on_restart: a function that is called with the name and the error of a child that failed and will be restarted.
-            The function must not raise.
+        on_restart: called with name and error of a child that failed and will be restarted. Must not raise.
     """
 
     def __init__(
@@ -144,11 +135,7 @@ class Supervisor(Actor):
         self._start_waiting(tuple(self._specs))
 
     def add(self, spec: ChildSpec) -> ActorRef:
-        """Start another child, which becomes the last in the order of children.
-
-        Raises:
-            ValueError: if a child of that name exists.
-        """
+        """Start another child, the last in the order of children. Raises `ValueError` if the name is taken."""
         if spec.name in self._specs:
             raise ValueError(f"there is a child named {spec.name} already")
         self._specs[spec.name] = spec
@@ -199,9 +186,7 @@ class Supervisor(Actor):
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:
-        """Return the name of a child whose end is not handled yet. Return None if the child has an actor or a pending
-        restart: the message about its end is out of date.
-        """
+        """Return the name of a child whose end is not handled yet; None if the message about its end is out of date."""
         name = self._names.get(child)
         return name if name is not None and self._is_waiting(name) else None
 
@@ -212,7 +197,6 @@ class Supervisor(Actor):
         return names if self._strategy is Strategy.ONE_FOR_ALL else names[names.index(name) :]
 
     def _charge(self, error: BaseException) -> int:
-        """Count a failure against the budget. Return the number of recent failures."""
         now, times = self.now(), self._failure_times
         times.append(now)
         while times[0] < now - self._budget.within_seconds:
@@ -232,7 +216,6 @@ class Supervisor(Actor):
         return ref
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether the address of a child has no actor and no pending restart."""
         ref = self._addresses.get(name)
         if ref is None or ref._actor is not None or ref.is_stopped():
             return False
@@ -240,9 +223,7 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start the children of `names` that are not running, one after the other. If siblings depend on each other,
-        stop at the first child that does not start: the decision about that child also starts the children after it.
-        """
+        """Start children that are not running, in order. If siblings depend on each other, stop at the first failure."""
         for name in names:
             if self._is_waiting(name):
                 self._start(name)

@@ -18,9 +18,7 @@ class Allowance:
     """A number of lines that may pass now. The number grows with time, and each passing line reduces it.
 
     Args:
-        lines_per_second: how fast the number grows.
         burst_seconds: the seconds of silence after which the number stops growing.
-        clock: a function that returns the time in seconds.
     """
 
     def __init__(self, lines_per_second: float, burst_seconds: float, clock: Callable[[], float]) -> None:
@@ -29,12 +27,9 @@ class Allowance:
         self._available = self._capacity = lines_per_second * burst_seconds
         self._updated_at = 0.0
         self._required = 0.0
-        """the number of lines that must be available before any line passes"""
 
     def take(self, characters: int) -> bool:
-        """Return whether a line of this many characters may pass. If the line may pass, subtract it from the number of
-        lines.
-        """
+        """Return whether a line of this many characters may pass. If so, subtract the line from the number of lines."""
         now = self._clock()
         self._available = min(self._capacity, self._available + (now - self._updated_at) * self._rate)
         self._updated_at = now

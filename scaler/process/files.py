@@ -16,16 +16,13 @@ MANY_FILES = 65_536
 RESERVE = 0.1
 """The part of the limit, from 0 to 1, below which free files are scarce."""
 RESERVE_LEAST = 256
-"""The number below which free files are always scarce, but at most a quarter of the limit. No more files than this are
-opened between two checks.
-"""
+"""The number below which free files are scarce, at most a quarter of the limit; no check covers more new files."""
 
 
 def allow_many_files(what: str, least: int) -> None:
     """Raise the soft limit of open files of this process and of its children.
 
-    Outside of the main thread the limit is only checked: the process is then a user's program, which sets its own
-    limits.
+    Outside of the main thread of a user's program the limit is only checked: the program sets its own limits.
 
     Args:
         what: the name of this process in the error message.
@@ -48,11 +45,7 @@ def allow_many_files(what: str, least: int) -> None:
 
 
 class OpenFiles:
-    """A check whether nearly all files are in use. The check takes two system calls, and reports each shortage once.
-
-    Attributes:
-        are_scarce: whether few files were free at the last check.
-    """
+    """A check whether nearly all files are in use, by two system calls. Each shortage is reported once."""
 
     def __init__(self) -> None:
         self.are_scarce = False
@@ -83,8 +76,8 @@ def _lowest_free(limit: int) -> int:
 class SocketFiles:
     """The socket files of one process, renamed while nearly no file can be opened, so that no new peer finds them.
 
-    libzmq ends the process when it cannot accept a connection ("Too many open files"). A socket keeps listening under
-    any name of its file, and peers that do not find it retry. On TCP the connections wait in the backlog.
+    libzmq ends the process when it cannot accept a connection. A socket keeps listening under any name of its file, and
+    peers that do not find it retry. On TCP the connections wait in the backlog.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:

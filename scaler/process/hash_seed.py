@@ -32,11 +32,8 @@ def environment() -> dict[str, str]:
 def restart_with_seed(*commands: str) -> None:
     """Restart this program in the same process with a hash seed, if PYTHONHASHSEED is not set.
 
-    Do nothing if Python ignores its environment, or if a restart could repeat other work: in a program of the user, in
-    a thread, or under a profiler.
-
-    Args:
-        commands: the names of the scripts that do nothing but call the command.
+    Do nothing if Python ignores its environment, or if a restart could repeat other work: in a program of the user
+    (not one of the scripts `commands`), in a thread, or under a profiler.
     """
     if os.environ.get(VARIABLE) or sys.flags.ignore_environment or not _is_whole_program(commands):
         return
@@ -74,7 +71,6 @@ def _is_whole_program(commands: tuple[str, ...]) -> bool:
 
 
 def _program() -> tuple[str, list[str]]:
-    """Return the path and command line to execute. A script that was started by its name keeps that name in `ps`."""
     words = sys.orig_argv
     # The script follows the interpreter, or an option in the script's first line.
     for place in range(1, min(3, len(words))):

@@ -42,8 +42,7 @@ def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
     """Return the command that runs `main` of a module after it has read `modules_line` from its standard input.
 
     Args:
-        reports: whether the command first writes an empty line to the descriptor in its second argument, to report that
-            Python runs.
+        reports: whether an empty line to the descriptor in the second argument first reports that Python runs.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags, "-c", REPORT * reports + BOOT.format(module=module), *arguments]
@@ -61,9 +60,7 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Disable garbage collection during imports, and exempt the imported objects from later collections. Nearly all
-    imported objects live until the process ends.
-    """
+    """Collect no garbage during imports, and exempt imported objects later: nearly all live until the process ends."""
     gc.disable()
     try:
         yield
@@ -105,19 +102,13 @@ def restart_part(module: str, settings: str, connection: int) -> NoReturn:
 
 
 def part_of_node() -> tuple[int, str]:
-    """Return the descriptor of the connection and the settings of this part of a node. The main program of the part
-    calls this function.
-    """
+    """Return the descriptor of the connection and the settings of this part of a node, for the part's main program."""
     return int(sys.argv[1]), sys.stdin.buffer.read().decode()
 
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield the descriptor of anonymous memory that contains `data`. The position of the descriptor is the start of
-    `data`.
-
-    A pipe would block this process if the other process did not read it.
-    """
+    """Yield the descriptor, at its start, of memory that contains `data`. Unlike a pipe, memory blocks no process."""
     descriptor = new_memory(len(data))
     try:
         write_at(descriptor, data, 0)

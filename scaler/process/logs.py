@@ -98,20 +98,12 @@ def _stream_of_same_descriptor(stream: TextIO) -> TextIO:
 
 
 def open_file(path: str) -> logging.Handler:
-    """Return a handler that appends to a file, which is created for this user alone.
-
-    Raises:
-        ConfigError: if the file cannot be opened.
-    """
+    """Return a handler that appends to a file for this user alone. Raises `ConfigError` if it cannot be opened."""
     return _handler(path, "", is_strict=True)
 
 
 class _Formatter(logging.Formatter):
-    """Escapes the texts of other processes in log lines of Scaler: names, versions, reasons, and what tasks write.
-
-    Args:
-        most_characters: the maximum length of each such text; longer texts are cut.
-    """
+    """Escapes the texts of other processes in Scaler's log lines, and cuts each text to `most_characters`."""
 
     def __init__(self, most_characters: int) -> None:
         super().__init__(FORMAT)
@@ -149,7 +141,7 @@ class _EscapedArgument:
 
 
 class _LogsErrorOnce(logging.Handler):
-    """A handler that reports its first write error on the standard error of the process, and no further ones.
+    """A handler that reports only its first write error on the standard error of the process.
 
     The usual handler writes a traceback to `sys.stderr` for each record, and in a processor that stream is logged.
     """
@@ -168,8 +160,7 @@ class _LogsErrorOnce(logging.Handler):
 class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignore[type-arg]
     """A stream handler that never blocks a scheduler, an agent or a task for lack of a reader.
 
-    A pipe without a reader and a stopped terminal (Ctrl-S) accept no data. Lines are dropped meanwhile, and the next
-    line that is written reports the number of dropped lines.
+    While a pipe or stopped terminal accepts no data, lines are dropped; the next written line reports their number.
 
     Args:
         wait_seconds: how long a line waits for a slow reader, unless the line before it was dropped.
@@ -226,8 +217,7 @@ def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
 
 
 def _opened_nonblocking(descriptor: int) -> int | None:
-    """Open a pipe or terminal a second time as non-blocking, for this process alone. Return None if that is not
-    possible.
+    """Open a pipe or terminal again as non-blocking, for this process alone; None if that is impossible.
 
     Other processes write to the same pipe or terminal, so it may become full between a check for space and the write.
     """
@@ -241,8 +231,7 @@ def _opened_nonblocking(descriptor: int) -> int | None:
 
 
 class _FileHandler(_LogsErrorOnce, logging.FileHandler):
-    """A handler that creates files for their user alone. The handler follows no symbolic link, because another user may
-    have made the link.
+    """A handler that creates files for their user alone, and follows no link that another user may have made.
 
     The number of the handler's descriptor is so high that tasks which close all usual descriptors leave it open.
     """

@@ -105,11 +105,7 @@ class LoopTimer:
 
 
 class Loop:
-    """An event loop for a few timers, not for thousands.
-
-    Args:
-        poller: the poller that waits for descriptors; None: the best poller of this system.
-    """
+    """An event loop for a few timers, not for thousands. `poller` None: the best poller of this system."""
 
     def __init__(self, poller: Poller | None = None) -> None:
         self._poller = new_poller() if poller is None else poller
@@ -117,7 +113,6 @@ class Loop:
         self._writers: dict[int, Callback] = {}
         self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
         self._timers: list[LoopTimer] = []
-        """the timers, in the order of their times"""
         self._is_stopping = self._is_closed = False
         self._signals: set[int] = set()
         self.time = time.monotonic
@@ -181,10 +176,8 @@ class Loop:
         self._soon.append((callback, args))
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any) -> None:
-        """Call `callback` after all callbacks that are due now. Safe from any thread or signal handler.
-
-        Raises:
-            RuntimeError: if the loop is closed.
+        """Call `callback` after all due callbacks; safe from any thread or signal handler. Raises if the loop is
+        closed.
         """
         if self._is_closed:
             raise RuntimeError("the loop is closed")

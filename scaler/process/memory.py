@@ -38,19 +38,15 @@ def largest_value_bytes(root: Path = Path("/")) -> int:
 
 
 def free_bytes(root: Path = Path("/")) -> int:
-    """Return how much memory this process can still get: the least of what its host, its control groups and its own
-    limit of address space leave. A limit that the system does not report is ignored.
+    """Return the memory that this process can still get: the least that host, control groups and address space leave.
 
-    Args:
-        root: the folder that contains `proc` and `sys`.
+    Limits that the system does not report are ignored. `root`: the folder that contains `proc` and `sys`.
     """
     return max(0, min([_NO_LIMIT, *_left_by_host(root / "proc"), *_left_by_groups(root), *_left_by_limit(root)]))
 
 
 def _left_by_host(proc: Path) -> Iterator[int]:
-    """Yield the available memory of the host including swap. If the host does not overcommit, also yield the rest of
-    its commit limit.
-    """
+    """Yield the available memory of the host with swap, and the rest of its commit limit if it does not overcommit."""
     host = _numbers(proc / "meminfo")
     if "MemAvailable" in host:
         yield 1024 * (host["MemAvailable"] + host.get("SwapFree", 0))
@@ -91,7 +87,6 @@ def _left_by_limit(root: Path) -> Iterator[int]:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """Return the numbers in a file by name. Each line of the file has a name and a number."""
     rows = (line.replace(":", " ").split() for line in _text(file).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
@@ -115,9 +110,7 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """If this process uses more than `above_bytes`, return freed memory to the system. The result is whether this was
-    done.
-    """
+    """Return freed memory to the system, if this process uses more than `above_bytes`; the result is whether."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -128,8 +121,8 @@ class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
     Args:
-        step_bytes: the growth after which memory is returned. A return takes some milliseconds per hundred megabytes in
-            use. If it frees a quarter of `step_bytes`, the next try follows soon.
+        step_bytes: the growth after which memory is returned, which takes milliseconds per hundred megabytes. If that
+            frees a quarter of `step_bytes`, the next try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:
@@ -141,11 +134,10 @@ class SpareMemory:
         self._to_skip = 0
 
     def trim_if_due(self, held_bytes: int = 0) -> bool:
-        """Return freed memory to the system if a try is due. The result is whether a try was made. Called regularly.
+        """Return freed memory to the system if a try is due, and return whether. Called regularly.
 
         Args:
-            held_bytes: the size of all values that this process knows to hold. If this size shrinks, there is memory to
-                return.
+            held_bytes: the size of all known values of this process. If it shrinks, there is memory to return.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)

@@ -22,7 +22,6 @@ class ProcessReading(NamedTuple):
     """The processor time and memory of a process, as the system reports them."""
 
     cpu_seconds: float = 0.0
-    """the total processor time of the process"""
     resident_bytes: int = 0
     is_stopped: bool = False
     """whether a signal has stopped the process"""
@@ -63,9 +62,7 @@ class CpuMeter:
         """process id -> time of the last reading, and the processor time in that reading"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Read the usage of a process. Return the permille of a core since the last reading, and the new reading. The
-        permille is 0 at the first reading.
-        """
+        """Return the permille of a core that a process used since the last reading, first 0, and the new reading."""
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
         self._before[pid] = (now, reading.cpu_seconds)

@@ -26,9 +26,7 @@ TURNS_PER_WAKE = 64
 """The maximum number of turns in a row before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""The longest time of turns in a row before signals and other descriptors are handled. Under load, a turn takes some
-ten ms.
-"""
+"""The longest time of turns, of some ten ms each under load, before signals and other descriptors are handled."""
 
 STEP_SECONDS = 0.02
 """The pause between two steps of work that is not urgent."""
@@ -36,9 +34,7 @@ _OVER = object()
 
 
 GARBAGE_THRESHOLDS = (100_000, 20, 50)
-"""Thresholds of the garbage collector. With the defaults, most collections would find nothing: tasks are many and
-short-lived, and actors refer to their own address.
-"""
+"""Thresholds with which the garbage collector rarely runs: short-lived tasks and actors leave little to find."""
 
 
 def _is_main_thread() -> bool:
@@ -62,20 +58,14 @@ class Edge(Protocol):
     """The sockets of a process: receives messages for actors, and sends the messages of actors."""
 
     def receive(self) -> bool:
-        """Deliver arrived messages to actors. Return whether a limit was reached, or the edge itself has something to
-        send.
-        """
+        """Deliver arrived messages to actors. Return whether a limit was reached, or the edge has something to send."""
 
     def flush(self) -> object:
         """Send the messages of actors. Called often, also before the actors that run last."""
 
 
 def new_event_loop(name: str) -> EventLoop:
-    """Return an event loop by its name: builtin or uvloop.
-
-    Raises:
-        ConfigError: if uvloop is requested and not installed.
-    """
+    """Return an event loop: builtin or uvloop. Raises `ConfigError` if uvloop is not installed."""
     if name == "builtin":
         return Loop()
     try:
@@ -87,12 +77,7 @@ def new_event_loop(name: str) -> EventLoop:
 
 
 class Shell:
-    """Runs a dispatcher and an edge until `stop` is called.
-
-    Args:
-        event_loop: the name of the event loop: builtin or uvloop.
-        clock: the clock for the actors; None: `time.monotonic`.
-    """
+    """Runs a dispatcher and an edge on an event loop, builtin or uvloop, until `stop` is called."""
 
     def __init__(self, event_loop: str, clock: WakefulClock | None = None) -> None:
         self.loop = new_event_loop(event_loop)
@@ -113,8 +98,7 @@ class Shell:
         """Run the dispatcher and the edge until `stop` is called.
 
         Returns:
-            the exit code for the process: 0, or the argument of `stop`; 70 after a failure that no supervisor can
-            handle.
+            the exit code: 0, or the argument of `stop`; 70 after a failure that no supervisor can handle.
         """
         self._edge = edge
         self.loop.call_soon(self.turn)
@@ -128,10 +112,8 @@ class Shell:
         return self.exit_code
 
     def stop(self, exit_code: int = 0, why: str = "") -> None:
-        """End `run` after the current turn.
-
-        Args:
-            why: the setting that does not work and how it fails, if a setting is the reason.
+        """End `run` after the current turn. `why`: the setting that does not work and how it fails, if one is the
+        reason.
         """
         self.exit_code = self.exit_code or exit_code
         self.why = self.why or why
@@ -154,18 +136,14 @@ class Shell:
             self.loop.remove_writer(descriptor)
 
     def watch_writable(self, descriptor: int, on_writable: Callable[[], None]) -> None:
-        """Call `on_writable` whenever the descriptor is writable. The callback must send nothing to actors, because no
-        turn follows.
-        """
+        """Call `on_writable` whenever the descriptor is writable; it sends nothing to actors, as no turn follows."""
         self.loop.add_writer(descriptor, on_writable)
 
     def unwatch_writable(self, descriptor: int) -> None:
         self.loop.remove_writer(descriptor)
 
     def on_signals(self, handler: Callable[[str], None], *signals: signal.Signals) -> None:
-        """Call `handler` in the loop with the name of each signal of `signals` that arrives. Ignored outside of the
-        main thread.
-        """
+        """Call `handler` in the loop with the name of each arriving signal. Ignored outside of the main thread."""
         for number in signals if _is_main_thread() else ():
             self.loop.add_signal_handler(number, self._signalled, handler, number.name)
             self._signals.append(number)

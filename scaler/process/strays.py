@@ -43,7 +43,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def end_strays(processors: Collection[int]) -> None:
-    """Kill the children of this process that come from a processor which is not in `processors`.
+    """Kill the children of this process that come from a processor outside of `processors`.
 
     The children of a killed process become children of this process, and are handled at the next SIGCHLD.
     """

@@ -22,8 +22,7 @@ class WakefulClock:
 
     Args:
         clock: a function that returns the real time in monotonic seconds.
-        update_seconds: the longest interval between two readings, so that a longer pause is noticed in any sleep with a
-            deadline.
+        update_seconds: the longest time between readings, so that a longer pause shows in a sleep with a deadline.
 
     Attributes:
         now: the time of the last reading.
@@ -42,11 +41,11 @@ class WakefulClock:
         """the time by which the next reading follows, unless the process is paused"""
 
     def update(self) -> float:
-        """Read the clock and return the time. More than a second since the last reading, other than in a planned sleep,
-        counts as a pause.
+        """Read the clock and return the time. An unplanned second without a reading counts as a pause.
 
-        If the process was paused during a planned sleep, the whole sleep counts as a pause, because it is unknown when
-        the pause started. Otherwise all deadlines within the sleep would expire at once, before the sockets are read.
+        If the process was paused during a planned sleep, the whole sleep counts as a pause. Otherwise all deadlines
+        within
+        the sleep would expire at once, before the sockets are read.
         """
         now = self._clock() - self._paused_seconds
         if now - self._awake_by > PAUSE_SECONDS:

@@ -227,7 +227,6 @@ class Clusters:
         ]
 
     def _present(self, workers: Iterable[WorkerView]) -> dict[str, list[WorkerView]]:
-        """Return the connected workers of each cluster."""
         present: dict[str, list[WorkerView]] = {}
         for worker in workers:
             names = owned(worker.name)
@@ -237,5 +236,4 @@ class Clusters:
 
 
 def _has_work(worker: WorkerView) -> bool:
-    """Return whether a worker has tasks, or has not reported yet."""
     return worker.flags is None or worker.is_busy or bool(worker.sent or worker.queued or worker.suspended)

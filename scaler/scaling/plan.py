@@ -71,7 +71,6 @@ class Plan:
         self._short_since: float | None = None
         self._idle_since: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
-        """the number of workers of each idle cluster"""
         self._seen: set[str] = set()
         """the names of clusters whose workers have been connected; such a cluster without workers is expected to
         reconnect

@@ -54,12 +54,10 @@ class ScaleProgram:
         self._n_signals = 0
         self._is_ending = False
         self._waiting: set[str] = set()
-        """the names of clusters that were reported as waiting for their workers"""
         self._hold_until = 0.0
         self._pause_seconds = PAUSE_SECONDS
         self._is_receiving = True
         self._problem = ""
-        """the last printed reason why the scheduler sends nothing"""
 
     def run(self) -> None:
         """Run until SIGINT, SIGTERM or SIGHUP; then drain all clusters, and return when their commands have ended."""
@@ -105,7 +103,6 @@ class ScaleProgram:
             self._clusters.terminate()
 
     def _is_state_known(self, now: float) -> bool:
-        """Return whether the monitor stream shows the present state of the scheduler."""
         silent = self._model.silent_seconds(now)
         if (silent is None) != self._is_receiving:
             self._is_receiving = silent is None

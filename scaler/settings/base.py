@@ -73,7 +73,6 @@ class _Checked:
     @classmethod
     @functools.cache
     def own_rows(cls) -> tuple[Setting, ...]:
-        """Return the rows of the table."""
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # each of its classes is a dataclass
         return tuple(Setting(field, cls.PREFIX) for field in fields if field.metadata)
 

@@ -49,12 +49,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     @property
     @abstractmethod
     def _caller(self) -> tuple[object, AsyncCore, TaskOptions]:
-        """Return the client that open futures keep alive, its core, and the options of the tasks. Connect it, if it is
-        not.
-
-        Raises:
-            DisconnectedError: if the client is disconnected, or its local cluster was not started.
-        """
+        """Connect if necessary. Return the client that futures keep alive, the client's core, and the task options."""
 
     def _with_options(self, options: TaskOptions) -> AsyncClientWithOptions:
         client, core, known = self._caller
@@ -367,7 +362,6 @@ class AsyncClientWithOptions(AsyncCaller):
 
 
 def _outcome(future: AsyncFuture[Any], tolerance: FailureTolerance, n_ended: int, index: int) -> Any:
-    """Return the result of a future, or its error if `tolerance` permits it."""
     error = future.exception()
     if error is None:
         tolerance.judge(n_ended)

@@ -129,9 +129,7 @@ class AsyncClient(AsyncCaller):
 
     @property
     def dashboard_url(self) -> str | None:
-        """The address of the page that `dashboard=True` has started, with the token for its first visit; None without a
-        page.
-        """
+        """The address of the page that `dashboard=True` has started, with its first-visit token; None: no page."""
         return self._dashboard.url if self._dashboard else None
 
     def __repr__(self) -> str:
@@ -161,12 +159,7 @@ class AsyncClient(AsyncCaller):
                 self._dashboard = await loop.run_in_executor(None, page.Dashboard, self, core.link.endpoint)
 
     def _connected(self) -> AsyncCore:
-        """Return its core; connect, if it is not.
-
-        Raises:
-            DisconnectedError: if it is disconnected, or its local cluster was not started.
-            FileNotFoundError: if the working directory was deleted.
-        """
+        """Return the core of the client; connect first if necessary. Raises `DisconnectedError` after `disconnect`."""
         core = self._core
         if core is None:
             if self._address is None:
@@ -256,7 +249,6 @@ class AsyncClient(AsyncCaller):
 
 
 def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int) -> None:
-    """End a client that was not disconnected."""
     if os.getpid() == owner_pid:  # else: a fork
         if ends_by_exception():
             link.end_warnings.silence()

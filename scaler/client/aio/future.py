@@ -164,9 +164,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             del self, error  # an exception and the frame that raised it would keep each other alive
 
     def exception(self) -> BaseException | None:
-        """Return the exception of the task; None if it succeeded. Raises like `result` if the task has not ended or was
-        cancelled.
-        """
+        """Return the exception of the task; None if it succeeded. Raises like `result` if open or cancelled."""
         error = super().exception()
         if error is None and (error := self._read()[1]) is not None:
             self._mark_error_read()
@@ -199,8 +197,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
     async def rerun(self, *, again: bool = False) -> T:
         """Call the function of a failed task again in this process, as `ScalerFuture.rerun` does.
 
-        The values that the call needs are awaited. Then the function runs in the thread of the loop, so that debuggers
-        stop in it. The loop is blocked until the function returns. Raises like `ScalerFuture.rerun`.
+        The needed values are awaited. Then the function runs in the loop's thread, for debuggers, and blocks the loop.
         """
         __tracebackhide__ = True
         from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it

@@ -35,8 +35,7 @@ class AsyncFailedRow(FailedRow):
     async def rerun(self, *, again: bool = False) -> Any:
         """Call the function of the row again in this process, as `FailedRow.rerun` does.
 
-        The call is read in a thread of the loop's executor. Then the function runs in the thread of the loop, so that
-        debuggers stop in it. The loop is blocked until the function returns. Raises like `FailedRow.rerun`.
+        A thread reads the call. Then the function runs in the loop's thread, for debuggers, and blocks the loop.
         """
         __tracebackhide__ = True
         from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
@@ -53,9 +52,6 @@ class AsyncJob:
     """A handle of a job that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
 
     `async for` iterates over the results, as over `results()`.
-
-    Attributes:
-        name: the name of the job.
     """
 
     def __init__(self, job: Job) -> None:
@@ -133,7 +129,6 @@ class AsyncJob:
 
 
 def _answer(question: JobQuestion) -> asyncio.Event:
-    """Return an event that is set by the answer to a request."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 
     def wake(_question: object) -> None:
@@ -145,7 +140,6 @@ def _answer(question: JobQuestion) -> asyncio.Event:
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, at most some seconds. Return whether it is set."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), None if seconds == inf else seconds)
     return event.is_set()

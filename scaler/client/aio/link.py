@@ -36,11 +36,8 @@ class AsyncLink(ClientLink):
     """The connection of one client.
 
     Args:
-        endpoint: where the scheduler listens.
-        client_id: the same on each connection.
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
-        loop: runs in this thread.
         name: of the program, for people who watch; empty: its script and process id.
     """
 
@@ -169,7 +166,6 @@ class AsyncLink(ClientLink):
         self._timer = self.loop.call_at(at, self._turn_soon)
 
     def _watch(self) -> None:
-        """Watch the descriptors of the present connection."""
         if self._connection.dial_count == self._watched_dial and len(self._watched) == len(
             self._connection.descriptors
         ):

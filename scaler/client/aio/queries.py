@@ -34,11 +34,7 @@ async def _has_arrived(link: AsyncLink, answer: Answer[T], timeout: float | None
 
 
 async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
-    """Return what is known of a task. The scheduler is asked about it: where it ran, if it has ended.
-
-    Args:
-        future: its future, if there is one.
-    """
+    """Return what is known of a task. The scheduler is asked where the task ran, if the task has ended."""
     known = None
     if future is None or not future.done() or may_know(link, future):
         answer = question()
@@ -48,12 +44,7 @@ async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Fut
 
 
 async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
-    """Return the answer about the output or the progress of a task.
-
-    Raises:
-        ConfigError: if `timeout` is not a number of seconds.
-        TimeoutError: if the scheduler did not answer in time.
-    """
+    """Return the answer about the output or the progress of a task. Raises `TimeoutError` if no answer comes in time."""
     timeout = check_timeout(timeout)
     if not await _has_arrived(link, answer, timeout):
         raise timeout_error(link.address, timeout)
@@ -61,12 +52,7 @@ async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
 
 
 async def presence(link: AsyncLink, asked: Inquiry[T], timeout: float | None = None) -> T:
-    """Ask who is there, and return the answer.
-
-    Raises:
-        TimeoutError: if it took longer.
-        BaseException: if there will be none.
-    """
+    """Ask who is there, and return the answer. Raises `TimeoutError`, or the reason why there is no answer."""
     link.inquire(asked)
     end_of_wait = task_context.current.expect(link)
     try:
@@ -80,11 +66,7 @@ async def presence(link: AsyncLink, asked: Inquiry[T], timeout: float | None = N
 
 
 async def wait_for_workers(link: AsyncLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
-    """Wait until so many workers are connected.
-
-    Raises:
-        TimeoutError: if it took longer.
-    """
+    """Wait until so many workers are connected. Raises `TimeoutError` if the wait takes longer than `timeout`."""
     timeout = check_timeout(timeout)
     return await presence(link, enough(link.address, n_workers), timeout)
 

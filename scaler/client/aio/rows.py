@@ -21,11 +21,7 @@ from scaler.wire.messages.rows import RowsError, results_of, rows_together
 
 
 class AsyncMapRows:
-    """The rows of one map.
-
-    Args:
-        function: that all of them call.
-    """
+    """The rows of one map, which all call one function."""
 
     def __init__(self, link: AsyncLink, function: Function, terms: Terms) -> None:
         self._link = link
@@ -34,9 +30,7 @@ class AsyncMapRows:
         self._may_be_together = RunOptions.decode(terms[RUN_OPTIONS]).suit_rows and not link.is_nested
         self._prefix = random_id()[:PREFIX_BYTES]
         self._drawn: deque[DrawnRows] = deque()
-        """rows that follow one another, and then others"""
         self._futures: dict[TaskId, AsyncFuture[object]] = {}
-        """of the rows that this is the sink of"""
 
     def new_id(self, index: int) -> TaskId:
         """Return the id of a row."""

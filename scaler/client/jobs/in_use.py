@@ -18,11 +18,7 @@ from scaler.ids import ObjectId
 
 
 class JobsInUse:
-    """The jobs in use by calls of one client, and the digests of the client's stored objects.
-
-    Args:
-        core: the core of the client.
-    """
+    """The jobs in use by calls of one client, and the digests of the client's stored objects."""
 
     def __init__(self, core: CallMaker[Any, Any]) -> None:
         self._serializer, self._stored = core.serializer, core.stored
@@ -48,9 +44,7 @@ class JobsInUse:
                 del self._calls[name]
 
     def digest_of(self, reference: ObjectReference) -> bytes:
-        """Return the digest of the content of an object, computed once. Raises `TypeError` if the content cannot be
-        compared.
-        """
+        """Return the digest of an object's content, computed once. Raises `TypeError` for incomparable content."""
         with self._lock:
             if reference.object_id not in self._digests:
                 self._digests[reference.object_id] = self._made(reference)

@@ -160,7 +160,6 @@ class Job:
         self.name = name
         self._link, self._serializer = link, serializer
         self.heard = info
-        """the state of the job that the scheduler reported last"""
         self._read_work(info)
         self._end_question: JobQuestion | None = None
         """the latest request that is answered when the job ends; while it is open, all waits share it"""
@@ -280,7 +279,6 @@ class Job:
         return found
 
     def _failures(self, first: int, most: int) -> list[FailedRow]:
-        """Return at most `most` failed rows, starting at row number `first`."""
         rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, first, most)))
         return [
             FailedRow(
@@ -440,11 +438,7 @@ class Job:
             yield row, not end.status, value, error
 
     def _scan(self, work: bytes) -> Iterator[RowEnd]:
-        """Iterate over the outcomes of the rows that have ended, in the order of the rows.
-
-        Args:
-            work: the ids of the record and of the work that the caller reads; results of other work are refused.
-        """
+        """Iterate over the ends of rows in the order of the rows; results of other work than `work` are refused."""
         first = 0
         response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
         while response.first > first:
@@ -506,7 +500,6 @@ _ELSEWHERE = _AbsentObject()
 
 
 def _without_functions(_info: Info, _work: bytes, _fn: Callable[..., Any]) -> None:
-    """Raise: a job handle that a command made cannot replace the function of the job."""
     raise TypeError("only a program can replace the function of a job")
 
 
@@ -521,7 +514,6 @@ def _chosen(value: Any, error: BaseException | None, return_exceptions: bool) ->
 
 
 def _is_new(seen: Seen, row: int) -> bool:
-    """Mark a row as seen. Return whether it was unseen before."""
     word, bit = row // 64, 1 << row % 64
     was_seen = seen[word] & bit
     seen[word] |= bit

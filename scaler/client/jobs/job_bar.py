@@ -25,7 +25,6 @@ class JobBar:
     """A progress bar of the rows of a job. The end of its `with` block draws the bar for the last time.
 
     Args:
-        info: the state of the job; the bar requests later states while it is drawn.
         ask: a function that sends a request for the state of the job.
         concern: a function that returns why no scheduler answers; empty if a scheduler answers.
     """

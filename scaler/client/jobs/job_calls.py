@@ -88,9 +88,7 @@ def _open(
 
 
 def _opened(opening: Callable[[], Opening], items: Items) -> Job:
-    """Open a job. If another call changes the job meanwhile, compare the rows again, provided that they can be read
-    again.
-    """
+    """Open a job. If another call changes the job meanwhile, compare the rows again if they can be read twice."""
     n_left = OPENINGS_MOST if isinstance(items, (list, tuple)) else 1
     while True:
         n_left -= 1
@@ -102,15 +100,7 @@ def _opened(opening: Callable[[], Opening], items: Items) -> Job:
 
 
 def results(job: Job, max_failures: float | None, return_exceptions: bool, progress: bool = False) -> list[Any]:
-    """Return the results of an attended job in the order of its rows.
-
-    Args:
-        progress: whether to show a progress bar on standard error.
-
-    Raises:
-        TooManyFailuresError: if too many rows have failed.
-        BaseException: the exception of the first row that failed, as `Client.map` does.
-    """
+    """Return the results of an attended job in row order. Raises the error of a failed row, as `Client.map` does."""
     found: list[Any] = []
     try:
         with job.new_bar() if progress else nullcontext() as bar:

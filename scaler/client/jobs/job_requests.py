@@ -45,15 +45,11 @@ class RowEnd(NamedTuple):
 
 
 def wait(question: JobQuestion, deadline: float | None = None, draw: Callable[[], None] | None = None) -> JobResponse:
-    """Wait for the answer to a request.
+    """Wait for the answer to a request. Raises `TimeoutError`, or an error as `checked` does.
 
     Args:
         deadline: the end of the wait, in seconds of the monotonic clock; None waits without a limit.
         draw: a function that is called every `REDRAW_SECONDS` during the wait, to draw a progress bar.
-
-    Raises:
-        JobConflictError, JobError: as `checked` does.
-        TimeoutError: if the deadline passes.
     """
     while draw is not None and not question.done() and (left := seconds_left(deadline)):
         draw()
@@ -75,9 +71,7 @@ def seconds_left(deadline: float | None) -> float:
 
 
 def checked(response: JobResponse) -> JobResponse:
-    """Return an answer. Raises `JobConflictError` or `JobError` if the answer is a conflict, a refusal, or "not
-    found".
-    """
+    """Return an answer. Raises `JobConflictError` or `JobError` for a conflict, a refusal, or "not found"."""
     if response.status == JobAnswerKind.CHANGED:
         raise JobChangedError(response.reason)
     if response.status == JobAnswerKind.CONFLICT:

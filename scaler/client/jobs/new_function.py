@@ -26,9 +26,6 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
     """Start a new version of a job with another function. If the function is the same, nothing changes.
 
     Args:
-        core: the core of the client.
-        name: the name of the job, as the caller writes it.
-        info: the state of the job.
         work: the ids of the job's record and of the work that the caller knows.
 
     Raises:

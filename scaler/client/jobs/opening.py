@@ -61,16 +61,12 @@ class JobWork:
     """The work of a job: its function, items and options.
 
     Args:
-        name: the name of the job.
         fn: the function of the user.
         function: the serialised function.
         sources: the sources of the modules that travel with the function, by module name.
-        items: the arguments of each row.
-        terms: priority, name and options of the tasks.
         is_attended: whether the job runs only while a client needs its results.
         keep_seconds: the seconds since its last change after which the job is removed; None leaves this time as it is.
         max_failures: the option of the same name; None allows any number.
-        on_change: the treatment of an existing job with other work: one of `ON_CHANGE`.
         n_calls: a function that returns the number of calls of this client that use the job, including this one.
         deadline: the end of the call, in seconds of the monotonic clock; None: no deadline.
     """
@@ -94,9 +90,7 @@ class JobWork:
             raise ConfigError(f"on_change must be one of {known}, not {shown(self.on_change)}")
 
     def described(self, parts: Mapping[str, str]) -> dict[str, Any]:
-        """Return the terms of the job as the client sends them to the scheduler. `parts`: the fingerprint of the
-        function.
-        """
+        """Return the terms of the job for the scheduler. `parts`: the fingerprint of the function."""
         priority, task_name, options, *_account = self.terms
         instruction = self.function.instruction
         return {
@@ -120,10 +114,8 @@ class Opening:
     """The opening of one job by one call, until all rows of the job are on disk.
 
     Args:
-        work: the work of the call.
         stored: the objects that this client holds, by id.
-        digest_of: a function that returns the digest of the content of an object, or raises `TypeError` if the content
-            cannot be compared.
+        digest_of: returns the digest of the content of an object, or raises `TypeError` for incomparable content.
     """
 
     def __init__(
@@ -141,13 +133,10 @@ class Opening:
         self._terms = work.described(self._fingerprint.parts)
         self._ranges = RangeMaker(RowDigests(digest_of, {*work.sources}), work.function.block, self._make)
         self._info: Info = {}
-        """the state of the job at the scheduler when the job was opened"""
         self._is_made_here = self._has_version = False
         """whether this call created the job, and whether it created a new version of the job"""
         self._revision = 0
-        """the revision of the job with which this work was compared: the scheduler refuses changes of any other
-        revision
-        """
+        """the revision with which this work was compared: the scheduler refuses changes of any other revision"""
         self._is_other_work = False
         self._n_unknown = 0
         """the number of ended rows that cannot be compared and keep their results"""
@@ -157,7 +146,6 @@ class Opening:
         self._copies: dict[ObjectId, ObjectReference] = {}
         """references to the job's own copies of objects that rows refer to; the copies outlive this program"""
         self._unsent: list[ObjectInstruction] = []
-        """copies of objects that were not yet sent to the job"""
 
     def open(self) -> Job:
         """Create or find the job. Return when all its rows are on disk.
@@ -231,8 +219,7 @@ class Opening:
     def _settle(self, rows: Iterator[tuple[Any, ...]]) -> tuple[int, Iterator[tuple[Any, ...]] | None]:
         """Compare this work with the existing job, and change the job as `on_change` says.
 
-        Returns: the number of rows that were compared, and an iterator over the remaining rows, or None if no rows
-        remain.
+        Returns: the number of compared rows, and an iterator over the remaining rows, or None if no rows remain.
         """
         info = self._info
         other = self._other_work()
@@ -273,14 +260,11 @@ class Opening:
         return found
 
     def _begin_version(self, difference: str, repair: str = "") -> None:
-        """Create a new version of the job, with the terms of this call.
+        """Create a new version of the job, with the terms of this call. Raises `JobConflictError` if that is forbidden.
 
         Args:
             difference: a sentence that shows how the work differs; empty if the work is the same.
             repair: the reason for a new version if the work is the same.
-
-        Raises:
-            JobConflictError: if `on_change`, another call, or another version of Python forbids a new version.
         """
         info, work = self._info, self._work
         has_ended, is_drop = bool(info["done"] + info["failed"]), work.on_change == RESTART and bool(difference)
@@ -322,9 +306,7 @@ class Opening:
         )
 
     def _compare_range(self, first: int, own_rows: list[tuple[Any, ...]], digest: str, n_open: int) -> None:
-        """Compare rows with the rows of one range of the job, and replace the range if it differs and `on_change`
-        allows it.
-        """
+        """Compare rows with one range of the job. Replace the range if it differs and `on_change` allows it."""
         info, ranges = self._info, self._ranges
         now = ranges.digest_of(own_rows)
         if not (now and now.hex() == digest):
@@ -359,18 +341,15 @@ class Opening:
                 self._check_may_change([row for row, is_over in enumerate(ended, first) if is_over and row >= n_rows])
 
     def _check_may_change(self, ended: list[int]) -> None:
-        """Raise `JobConflictError` if any of the `ended` rows must not run a second time."""
         if ended and self._is_once and self._work.on_change != RESTART:
             what = "has started, and must not run again with other arguments: it has the option at_most_once"
             raise self._conflict(f"row {ended[0]:,} {what}", KEEP)
 
     @property
     def _is_once(self) -> bool:
-        """Whether rows of the job must not run a second time."""
         return RunOptions.decode(bytes.fromhex(self._info["options"])).at_most_once
 
     def _row_texts(self, row: int, item: Sequence[Any]) -> str:
-        """Return a sentence with the former and the present arguments of a row."""
         try:
             payload = bytes(self._ask(JobVerb.ARGUMENTS, row).frames[0])
             was = arguments_text(self._serializer, payload)
@@ -399,7 +378,6 @@ class Opening:
             self._ask(JobVerb.OBJECT, 0, int(instruction.kind), instruction.object_id, instruction.frames)
 
     def _send_rows(self, rows: Iterator[tuple[Any, ...]], first: int) -> int:
-        """Send the remaining rows, which start at the number `first`. Return the total number of rows."""
         unwritten: deque[JobQuestion] = deque()
         n_rows = first
         for new in self._ranges.ranges(rows, first):
@@ -489,7 +467,6 @@ def warn_not_compared(name: str, found: Fingerprint) -> None:
 
 
 def _in_time(rows: Iterator[tuple[Any, ...]], deadline: float | None) -> Iterator[tuple[Any, ...]]:
-    """Iterate over rows. Raises `TimeoutError` when the deadline passes."""
     if deadline is None:
         return rows
     return (row for row in rows if _is_in_time(deadline))
@@ -502,9 +479,7 @@ def _is_in_time(deadline: float) -> bool:
 
 
 def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
-    """Compare the digests of rows. Return the indices of rows that differ, and the indices of rows that cannot be
-    compared.
-    """
+    """Return the indices of rows whose digests differ, and the indices of rows that cannot be compared."""
     size = len(NOT_COMPARED)
     changed: list[int] = []
     unknown: list[int] = []

@@ -36,13 +36,10 @@ class PackedRange(NamedTuple):
     row_digests: bytes
     block: bytes
     objects: Sequence[ObjectInstruction]
-    """the objects that the rows of the range refer to"""
 
 
 class PackedRow(NamedTuple):
-    """A row that was serialised when the user's iterable yielded it, because the iterable may change a value
-    afterwards.
-    """
+    """A row that was serialised as soon as the iterable yielded it, because the iterable may change a value later."""
 
     item: Sequence[Any]
     digest: bytes
@@ -56,7 +53,6 @@ class RangeMaker:
     """Makes ranges of the rows of a job.
 
     Args:
-        digests: computes the digests of rows.
         block_of: a function that serialises arguments that are all plain, and returns None for other arguments.
         make: a function that serialises the arguments of any row, given the number of the row.
     """
@@ -69,17 +65,13 @@ class RangeMaker:
     ) -> None:
         self._digests, self._block_of, self._make = digests, block_of, make
         self._are_made = False
-        """whether a row may be a `PackedRow`"""
         self.n_not_compared = 0
         """the number of rows, of all ranges made, that cannot be compared"""
         self.first_not_compared = (0, "")
         """the number of the first row that cannot be compared, and the part of the row that prevents it"""
 
     def rows(self, items: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        """Iterate over items as rows. A row with values that the iterable may still change is serialised at once.
-
-        Raises: as `ranges`.
-        """
+        """Iterate over items as rows. A row with values that the iterable may change is serialised at once."""
         is_kept = isinstance(items, (list, tuple))  # any other source may change what it has yielded
         if isinstance(items, (list, tuple)) and {*map(type, items)} <= {tuple}:
             return iter(items)
@@ -153,9 +145,7 @@ class RangeMaker:
         return PackedRange(first, len(blocks), digest, row_digests, pack_rows(blocks), objects)
 
     def digests_of(self, rows: Sequence[tuple[Any, ...]]) -> tuple[bytes, bytes, list[tuple[int, str]]]:
-        """Return the digest of a range, the digests of its rows, and (index, reason) of each row that cannot be
-        compared.
-        """
+        """Return the digest of a range, the digests of its rows, and (index, reason) of each incomparable row."""
         if PackedRow not in {*map(type, rows)}:
             return *self._digests.of_both(rows), self._digests.not_compared
         parts = [row.digest if type(row) is PackedRow else self._digests.of_rows((row,)) for row in rows]

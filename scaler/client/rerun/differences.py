@@ -22,7 +22,6 @@ def report_differences(label: str, remote: ProcessFacts | None, function: Any, n
     """Print the differences between this process and the one in which a task failed.
 
     Args:
-        label: the name of the task in the text.
         remote: facts about the process in which the task failed; None if they are unknown.
         function: the function of the task; None if it cannot be read here.
         notes: further differences, as sentences.
@@ -68,9 +67,7 @@ def _installed(package: str) -> str:
 
 
 def _missing(one: ProcessFacts, other: ProcessFacts) -> list[str]:
-    """Return the environment variables that are set only in `one`. If a list of names was cut, names after its end are
-    not compared.
-    """
+    """Return the environment variables that are set only in `one`, up to the end of a list that was cut."""
     end = other.variables[-1] if other.omitted and other.variables else None
     known = {*other.variables}
     return [name for name in one.variables if name not in known and (end is None or name <= end)]

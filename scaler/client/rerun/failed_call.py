@@ -39,15 +39,12 @@ ATTEMPT = 0
 
 
 _generators = RandomGenerators()
-"""The random generators of this process. All calls share this object, because each instance waits for the import of
-torch once.
-"""
+"""The random generators of this process, one object for all calls: each instance waits for the import of torch."""
 
 
 _kept: dict[object, KeptState] = {}
 """the state of the random generators to restore at the end of each rerun in progress; the latest rerun is the last"""
 _keeping = threading.Lock()
-"""the lock for changes of `_kept`"""
 
 
 class ReadCall(NamedTuple):
@@ -66,11 +63,9 @@ class FailedCall:
     Args:
         label: the name of the call in messages, such as `task f`.
         name: the name of the task; empty: the name of its function.
-        task_id: the id of the task.
         function: the frames of the function object.
         payload: the block of arguments, with the results of other tasks as objects or values.
         frames: the frames that belong to the block.
-        options: the `RunOptions` of the task.
         objects: the frames of the objects among the arguments, by id.
         place: the process in which the task failed; None if it is unknown.
         notes: further differences, as sentences.
@@ -137,10 +132,7 @@ def check_may_repeat(label: str, options: bytes, *, again: bool) -> None:
 
 
 def run(call: FailedCall) -> Any:
-    """Call the function of a failed task in this thread. Return the value of the function, or raise its exception.
-
-    The traceback has only two frames of this package: the frame of the caller, and the frame of `run`.
-    """
+    """Call the function of a failed task in this thread; tracebacks show only the caller and `run` of this package."""
     __tracebackhide__ = True
     with _generators_put_back():
         function, positional, keywords, task = call.read()

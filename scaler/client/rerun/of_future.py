@@ -81,14 +81,7 @@ class PreparedCall:
             raise
 
     def take(self, object_id: ObjectId, error: BaseException | None) -> None:
-        """Add a value that has arrived.
-
-        Args:
-            error: the reason why the value will not arrive; None if the value has arrived.
-
-        Raises:
-            RerunError: if there is no value.
-        """
+        """Add a value that has arrived. Raises `RerunError` if `error` says that the value will not arrive."""
         what, fetch = self.fetches[object_id]
         if error is None and fetch.refusal is not None:
             error = read_error(fetch.refusal, what)
@@ -178,7 +171,6 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
 
 
 def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: bool) -> PreparedCall:
-    """Return the call of the failed task whose result this call needs."""
     for future in graph.keepers:
         if isinstance(future, ResultArgument) and future.failed is not None:
             return _prepare(future.failed, f"task {future.name}", future.keys, link, again=again)
@@ -204,11 +196,7 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return the frames of the objects among the arguments of a call, including the objects of references.
-
-    Raises:
-        RerunError: if an object is lost.
-    """
+    """Return the frames of the objects of a call, also of references. Raises `RerunError` if an object is lost."""
     found: dict[bytes, Frames] = {each.object_id: each.frames for each in objects}
     read = _ids_in(node)
     for reference in references:
@@ -269,9 +257,7 @@ class _GraphCall:
         self._link.submit_graph(graph)
 
     def _result(self, position: int) -> tuple[int, bytes]:
-        """Return the kind and the data of the argument that replaces the result of a dependency, see `put_results`.
-        `position`: the position of the dependency.
-        """
+        """Return the kind and the data of the argument in place of the dependency at `position`, for `put_results`."""
         if position in self._recomputed:
             return OBJECT, self._recomputed[position]
         needed = self._graph.inputs[position]

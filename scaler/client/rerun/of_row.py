@@ -24,13 +24,7 @@ from scaler.wire.messages.common import TaskStatus
 
 
 def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) -> FailedCall:
-    """Return the call of a failed row.
-
-    Args:
-        job: the name of the job.
-        work: the ids of the record and the work that the handle of the job reads.
-        row: the number of the row.
-        again: whether a row with the option `at_most_once` may run a second time.
+    """Return the call of a failed row. `work`: the ids of the record and the work that the handle of the job reads.
 
     Raises:
         RerunError: if the row must not run again, or a part of its call is lost.
@@ -62,9 +56,7 @@ class _Row:
         return self._part(JobVerb.STORED, what, object_id).frames
 
     def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
-        """Request a part of the call. Raises `RerunError` if the part is lost, and `JobError` if the job no longer
-        exists.
-        """
+        """Request a part of the call. Raises `RerunError` for a lost part, and `JobError` for a removed job."""
         try:
             return self._ask(verb, body=body)
         except (JobConflictError, JobMissingError):

@@ -21,11 +21,7 @@ _Identity: TypeAlias = tuple[int, int] | None
 
 
 def high_duplicate(descriptor: int) -> int:
-    """Return a duplicate with a high number, beyond the range that recipes for daemons close.
-
-    Raises:
-        OSError: if no descriptor is free.
-    """
+    """Return a duplicate beyond the range that recipes for daemons close. Raises `OSError` if no descriptor is free."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = _OUT_OF_REACH if limit == resource.RLIM_INFINITY else min(_OUT_OF_REACH, limit - _LAST_ONES)
     try:

@@ -24,11 +24,7 @@ _PATCHERS = {
 
 
 def check_unpatched() -> None:
-    """Check that threads, `select` and child processes of this process are those of Python.
-
-    Raises:
-        ConfigError: if gevent or eventlet have replaced some of them.
-    """
+    """Raise `ConfigError` if gevent or eventlet have replaced threads, `select` or child processes of Python."""
     for library, (module, question, patch, needed) in _PATCHERS.items():
         patcher = sys.modules.get(module)
         is_patched: Callable[[str], bool] = getattr(patcher, question, lambda _name: False)

@@ -25,8 +25,8 @@ _attaching = threading.local()
 
 
 class _BlockOwnership:
-    """An entry of the configuration that `multiprocessing` passes to each child. A fresh interpreter reads it before it
-    runs its target.
+    """An entry of the configuration that each `multiprocessing` child, even a fresh interpreter, reads before its
+    target.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

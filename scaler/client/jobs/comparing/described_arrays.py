@@ -21,7 +21,6 @@ _PADDED = frozenset("gG")
 
 
 def _hash_of(array: Any) -> bytes:
-    """Return a hash of the items of an array in C order."""
     numpy: Any = sys.modules["numpy"]
     digest = hashlib.blake2b(digest_size=16)
     if array.size and array.dtype.itemsize:
@@ -141,7 +140,6 @@ def _timestamp_of_zone(value: Any, _scope: Scope) -> Shape:
 
 
 def _sparse(value: Any, _scope: Scope) -> Shape:
-    """Describe a SciPy matrix, without its cached properties."""
     parts = {name: each for name, each in vars(value).items() if not name.startswith("_has_")}
     return Shape("sparse", (type(value), Attributes(parts)))
 

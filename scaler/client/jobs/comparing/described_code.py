@@ -53,16 +53,12 @@ class CodePart(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The operations, constants, globals and imports of a code object."""
-
     operations: list[int]
     constants: list[Any]
     names: frozenset[str]
-    """the globals that it reads"""
     paths: frozenset[tuple[str, ...]]
     """each global that it reads, with the attributes read from it at once"""
     imports: frozenset[Import]
-    """the modules that it imports"""
 
 
 @functools.lru_cache(4096)
@@ -103,7 +99,6 @@ def _path(instructions: list[dis.Instruction], index: int) -> tuple[str, ...]:
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Iterate over a code object and those nested in it."""
     todo = [code]
     while todo:
         code = todo.pop()
@@ -154,7 +149,6 @@ def _globals(function: types.FunctionType, scope: Scope) -> Iterator[CodePart]:
 
 
 def _held(function: types.FunctionType) -> Iterator[Any]:
-    """Iterate over the defaults and the closure of a function."""
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     for cell in function.__closure__ or ():

@@ -100,8 +100,6 @@ class _Context:
 
 
 class _Frame:
-    """The traversal of the parts of one value."""
-
     __slots__ = ("context", "depth", "digest", "is_pure", "low", "n_parts", "parts", "position", "rest", "shape",
                  "trouble", "value")  # fmt: skip
 
@@ -122,7 +120,6 @@ class _Frame:
         context.places[id(value)] = self.position, depth
 
     def flush(self) -> None:
-        """Add the parts so far to the hash."""
         if self.digest is None:
             self.digest = hashlib.blake2b(digest_size=16)
         self.digest.update(written(self.parts))
@@ -144,7 +141,6 @@ class Descriptions:
     Args:
         own_modules: the modules that travel: their classes and functions are compared by code, as those of the script.
         content_of: returns the hash of the object that a reference refers to.
-        known: the known classes, shared between calls.
         is_verifying: whether a value is compared with a copy of itself.
     """
 

@@ -21,12 +21,7 @@ _Found = Iterator[tuple[str, Any]]
 
 
 class Fingerprint:
-    """The fingerprint of a function.
-
-    Attributes:
-        parts: the hash of each part, by the name of the part as shown to users.
-        not_compared: the parts that cannot be compared, for display.
-    """
+    """The hashes of a function's parts by their displayed names, and the parts that cannot be compared."""
 
     def __init__(self, parts: dict[str, str], not_compared: list[str]) -> None:
         self.parts, self.not_compared = parts, not_compared
@@ -35,12 +30,7 @@ class Fingerprint:
 def fingerprint(
     function: Any, sources: Mapping[str, bytes], content_of: Callable[[ObjectReference], bytes] | None = None
 ) -> Fingerprint:
-    """Return the fingerprint of a function.
-
-    Args:
-        sources: the sources of the modules that travel with it, by name.
-        content_of: returns the hash of the object that a reference refers to.
-    """
+    """Return the fingerprint of a function; `sources` are the modules that travel with the function."""
     parts = {"description": str(VERSION), "name": name_of(function)}
     not_compared = []
     known = KnownClasses()

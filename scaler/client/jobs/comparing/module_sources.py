@@ -34,8 +34,6 @@ class Import(NamedTuple):
 
 
 class _Module(NamedTuple):
-    """A module of the program."""
-
     text: bytes | None
     """its source; None for a namespace package"""
     folders: Sequence[str] | None
@@ -43,18 +41,12 @@ class _Module(NamedTuple):
 
 
 class _Parsed(NamedTuple):
-    """The digest and the imports of a source."""
-
     digest: str
     imports: frozenset[Import]
 
 
 class ModuleSources:
-    """The sources of the program's modules, found once each.
-
-    Args:
-        known: the sources of modules that travel with the function, by name.
-    """
+    """The sources of the program's modules, found once each; `known` has those of modules that travel."""
 
     def __init__(self, known: Mapping[str, bytes]) -> None:
         self._known = known
@@ -65,7 +57,6 @@ class ModuleSources:
 
         Args:
             package: the package that relative imports start from.
-            names: further modules to include.
         """
         todo = [*names, *self._all_targets(imports, package)]
         found: dict[str, str] = {}
@@ -139,7 +130,6 @@ def _loaded(name: str) -> bool:
 
 
 def _with_parents(name: str) -> list[str]:
-    """Return the name of a module and those of the packages that it is in."""
     parts = name.split(".") if name else []
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 

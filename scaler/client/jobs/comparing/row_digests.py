@@ -50,7 +50,6 @@ class RowDigests:
 
     Args:
         content_of: returns the hash of the object that a reference refers to.
-        own_modules: the modules that travel with the function.
 
     Attributes:
         not_compared: (index, reason) of each row of the last call that cannot be compared.

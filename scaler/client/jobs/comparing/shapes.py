@@ -23,13 +23,11 @@ class Shape(NamedTuple):
     """the kind of the value: a plain value, or a tuple of plain values"""
     parts: Iterable[Any] = ()
     is_set: bool = False
-    """whether its parts are unordered"""
     n_unnamed: int = 0
     """in a set: the number of parts without a name to sort by"""
     is_code: bool = False
     """whether the value is a class or a function of the program"""
     is_large: bool = False
-    """whether its description is worth caching"""
     defines_pickling: bool = False
     """whether its class defines how it is pickled, and so its parts"""
     trouble: str = ""
@@ -42,8 +40,7 @@ class Scope:
     Args:
         own_modules: the modules that travel with the function, with their sources if it is a mapping.
         content_of: returns the hash of the object that a reference refers to.
-        is_verifying: whether the value is compared with a copy of itself; then random generators are described by
-            their class.
+        is_verifying: whether the value is compared with a copy of itself: random generators count by their class.
     """
 
     def __init__(

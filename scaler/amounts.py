@@ -77,9 +77,7 @@ def amount_text(amount: int, thousands: str = "") -> str:
 
 
 def read_amounts(texts: Iterable[str]) -> dict[str, int]:
-    """Return the amounts in texts such as `gpu=2`; a name alone means 1. Raises `ConfigError` for a bad or double
-    name.
-    """
+    """Return the amounts in texts such as `gpu=2`; a name alone means 1. Raises `ConfigError` for a bad text."""
     found: dict[str, int] = {}
     for text in texts:
         name, is_there, amount = text.partition("=")

@@ -122,7 +122,7 @@ def check_reachable(endpoint: Endpoint) -> None:
 
 
 def read_size(name: str, text: str) -> int:
-    """Return the number in a text such as `4096`, `500 GiB` or `1.5T`, rounded down. Raises `ConfigError` with `name`."""
+    """Return the number in a text such as `4096` or `1.5T`, rounded down. Raises `ConfigError` that contains `name`."""
     found = _SIZE.fullmatch(text.strip())
     whole, fraction, letter = ("", "", "") if found is None else found.groups("")
     if not whole or (fraction and not letter):
@@ -159,7 +159,7 @@ def check_number(name: str, value: Any, least: float, most: float = float("inf")
 
 
 def check_timeout(timeout: Any) -> float | None:
-    """Return a time-out in seconds, or None. Raises `ConfigError` if a thread cannot wait that long."""
+    """Return a time-out. Raises `ConfigError` for anything but None and seconds that a thread can wait."""
     return None if timeout is None else check_number("timeout", timeout, 0, SECONDS_MOST)
 
 
@@ -236,7 +236,7 @@ class Setting:
         return f"{value} {self.unit}".strip()
 
     def check(self, value: Any) -> Any:
-        """Return a value in the type of the setting. Raises `ConfigError` that names the setting."""
+        """Return a valid value in the type of the setting. Raises `ConfigError`, which names the setting."""
         if value is None and self.may_be_none:
             return None
         check: Callable[[Any], Any] = {

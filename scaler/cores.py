@@ -55,7 +55,7 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
     """Yield `quota(folder)` for the group and each group above it, up to the mount.
 
-    Groups whose `quota` raises `OSError` or `ValueError` have none; containers hide upper groups.
+    Groups for which `quota` raises `OSError` or `ValueError` have no quota; containers hide upper groups.
     """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):

@@ -31,8 +31,9 @@ def is_interruption(error: BaseException) -> bool:
 def _is_raised_by_statement(error: BaseException) -> bool:
     """Return whether a `raise` statement raised the exception, and not Python itself between two instructions.
 
-    Traceback entries after that of a `raise` are older than the statement. A frame both before and after that point
-    only raised the exception again. Without such a frame, the exception was kept from another run of code.
+    Entries of the traceback after the entry of a `raise` statement are older than the statement. If a frame occurs both
+    before and after that point, the statement only raised the exception again. If no frame does, the exception was kept
+    from another run of code, and this statement raised it.
     """
     frames: list[FrameType] = []
     raised_after: list[int] = []

@@ -37,9 +37,7 @@ SHARE_LEAST_BYTES = 1 << 20
 SLAB_BYTES = 64 << 20
 """The size of a slab, which holds values of up to an eighth of this size. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
-"""The maximum number of slabs and large blocks that a client creates, and also of blocks that it maps from other
-processes. Each takes two descriptors.
-"""
+"""The maximum number of memories that a client creates, and of blocks that it maps; each takes two descriptors."""
 NEW_MEMORY_BYTES = 32 << 20
 """The minimum size of a value for which `malloc` of glibc takes new memory from the system."""
 REMEMBERED_BLOCKS_MOST = 64
@@ -52,9 +50,7 @@ _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
 _WRITE_MOST = 0x7FFFF000  # the most that Linux reads or writes in one call
 _POPULATE_READ, _POPULATE_WRITE = 22, 23  # since Linux 5.14; older ones refuse it, and provide pages one by one
 _LOCATION = struct.Struct("<16sIIQQQ")
-"""the layout of a location: machine, process, descriptor, device, inode and offset; the sizes of the frames follow,
-eight bytes each
-"""
+"""a location: machine, process, descriptor, device, inode, offset; then the sizes of frames, eight bytes each"""
 
 
 def size_at(location: bytes) -> int:
@@ -89,9 +85,7 @@ def new_memory(size: int) -> int:
 
 
 def _may_be_cut_short(descriptor: int) -> bool:
-    """Return whether another process could still shrink this memory. Call this function before reading the size of the
-    memory.
-    """
+    """Return whether another process could still shrink this memory; to be called before the size is read."""
     try:
         return _HAS_SEALS and not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
     except OSError:  # not memory of `memfd_create`
@@ -110,9 +104,7 @@ class Memory:
     """A descriptor of memory, open as long as this object lives.
 
     Attributes:
-        descriptor: the descriptor, which this object closes.
-        filled: the number of bytes that are taken. An offset is used only once: a location leads to its own value, or
-            to nothing.
+        filled: the number of taken bytes. No offset is used twice: a location leads to its own value, or to nothing.
     """
 
     __slots__ = ("__weakref__", "_view", "descriptor", "filled")
@@ -133,9 +125,7 @@ class Memory:
 
 
 class SharedBlock:
-    """Frames in memory that several processes can map. The memory lives as long as a block in the memory or a mapping
-    of it.
-    """
+    """Frames in memory that several processes can map. The memory lives as long as a block or a mapping of it."""
 
     __slots__ = ("__weakref__", "memory", "offset", "sizes")
 
@@ -146,11 +136,7 @@ class SharedBlock:
 
     @classmethod
     def of(cls, frames: Sequence[Any]) -> SharedBlock:
-        """Copy `frames` into a new block with its own memory.
-
-        Raises:
-            OSError: if the system has no memory or no descriptor left.
-        """
+        """Copy `frames` into a new block with its own memory. Raises `OSError` without free memory or descriptors."""
         block = cls.new([nbytes(frame) for frame in frames])
         block.write(frames)
         return block
@@ -162,11 +148,7 @@ class SharedBlock:
 
     @classmethod
     def open(cls, location: bytes) -> SharedBlock:
-        """Open the block of another process.
-
-        Raises:
-            OSError: if the block does not exist, or this process may not open it.
-        """
+        """Open the block of another process. Raises `OSError` if there is no such block, or without permission."""
         if len(location) < _LOCATION.size or (len(location) - _LOCATION.size) % 8:
             raise OSError("the location of the block is malformed")
         if not can_share():
@@ -225,29 +207,22 @@ class SharedBlock:
         return [head, stream.getvalue()]  # the same bytes: `getvalue` copies only if there are other references
 
     def location(self) -> bytes:
-        """Return the location of this block for other processes. The location is valid while the block is open in this
-        process.
-        """
+        """Return the location of this block for other processes, valid while the block is open in this process."""
         descriptor = self.memory.descriptor
         found = os.fstat(descriptor)
         place = _LOCATION.pack(machine_id(), os.getpid(), descriptor, found.st_dev, found.st_ino, self.offset)
         return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
 
     def view(self) -> list[memoryview]:
-        """Return the frames, read-only, of a block in memory that this process has created. All blocks in one memory
-        share one mapping.
-        """
+        """Return the frames, read-only, of a block that this process made. All blocks in a memory share a mapping."""
         return self._cut(self.memory.view(), self.offset)
 
     def map(self, remember: bool = False) -> list[memoryview]:
-        """Return the frames, read-only.
+        """Return the frames, read-only. Raises `ValueError` if the block may be smaller than its sizes claim.
 
         Args:
             remember: whether `block_of` finds this block by the frames. The descriptor of the block then stays open as
                 long as the frames live, unless too many are open.
-
-        Raises:
-            ValueError: if the block is smaller than its sizes claim, or may become so.
         """
         if _may_be_cut_short(self.memory.descriptor):
             raise ValueError("a shared block can shrink: its memory is not sealed")
@@ -260,11 +235,7 @@ class SharedBlock:
         return self._cut(memoryview(mapping), self.offset % mmap.ALLOCATIONGRANULARITY)
 
     def map_privately(self) -> list[memoryview]:
-        """Return the frames as a private copy-on-write mapping.
-
-        Raises:
-            OSError: if the system cannot reserve the memory.
-        """
+        """Return the frames as a private copy-on-write mapping. Raises `OSError` if memory cannot be reserved."""
         private = self._mapped(mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
         _private.add(private)
         return self._cut(memoryview(private), self.offset % mmap.ALLOCATIONGRANULARITY)
@@ -279,11 +250,9 @@ class SharedBlock:
 
 
 class Slabs:
-    """The memory for new values: small values share the slab that is being filled, large values have memory of their
-    own.
+    """The memory for new values: small values share a slab, large values have memory of their own. Thread-safe.
 
-    A slab is freed as a whole, with its last block, because processes may still map any part of it. Thread-safe, and
-    usable after a fork.
+    A slab is freed with its last block, because processes may map any part of it. Slabs are usable after a fork.
     """
 
     def __init__(self) -> None:
@@ -292,11 +261,7 @@ class Slabs:
         """the id of the process that fills the slab, and the slab itself; only the blocks in the slab keep it alive"""
 
     def put(self, frames: Sequence[Any]) -> SharedBlock:
-        """Copy `frames` into a new block.
-
-        Raises:
-            OSError: if the system has no memory or no descriptor left.
-        """
+        """Copy `frames` into a new block. Raises `OSError` if no memory or no descriptor is left."""
         block = self.new([nbytes(frame) for frame in frames])
         block.write(frames)
         return block
@@ -329,9 +294,7 @@ _private: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
 
 def block_of(frames: Sequence[Any]) -> SharedBlock | None:
-    """Return the remembered block from which these frames were mapped; None if no such block is known, or if the block
-    has other frames too.
-    """
+    """Return the remembered block of these mapped frames; None if the block is unknown, or has other frames too."""
     mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
     block = mapping.block if isinstance(mapping, _Mapping) else None
     return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
@@ -340,7 +303,7 @@ def block_of(frames: Sequence[Any]) -> SharedBlock | None:
 def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames as private writable buffers.
 
-    Pages are copied when they are written to. If the block of the frames is unknown, all pages are copied at once.
+    Pages are copied when they are written to; all at once if the block of the frames is unknown.
 
     Args:
         bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
@@ -363,11 +326,8 @@ def writable(frame: Any) -> Any:
 def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames at a location as this process's own memory, to which it may write.
 
-    Pages are copied when they are written to. Small values are copied at once; so are all values while
-    `OPEN_MEMORIES_MOST` mappings are open.
-
-    Args:
-        bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
+    Pages are copied when they are written to; at once for small values, or if `OPEN_MEMORIES_MOST` mappings exist.
+    `bytes_head` is the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
 
     Raises:
         OSError: if the frames cannot be opened here.
@@ -399,9 +359,9 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`. If `data` is large and new, the system provides all its pages at once.
+    """Return `data`; if large and new (no page exists for its middle), the system provides all pages at once.
 
-    Page faults one by one would take longer than the copy. Data is new if no page exists yet for its middle.
+    Page faults one by one would take longer than the copy.
     """
     if len(data) >= NEW_MEMORY_BYTES and sys.platform == "linux":
         import ctypes  # noqa: PLC0415 - only large values need it
@@ -448,11 +408,7 @@ class SharedFrames(list[memoryview]):
     _open: ClassVar[weakref.WeakSet[Memory]] = weakref.WeakSet()
 
     def __init__(self, frames: Sequence[Any]) -> None:
-        """Copy `frames`.
-
-        Raises:
-            OSError: if no further block can be opened.
-        """
+        """Copy `frames`. Raises `OSError` if no further block can be opened."""
         if len(self._open) >= OPEN_MEMORIES_MOST:
             raise OSError("too many blocks are open")
         self._block = self._slabs.put(frames)

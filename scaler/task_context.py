@@ -51,12 +51,10 @@ class CurrentTask:
     Args:
         task_id: the id of the task, 16 bytes; its future has the same id.
         name: the option `name` of the task, or the name of its function; empty while the function is imported.
-        attempt: the number of this run. It is unique among all runs of all tasks while the scheduler lives. 0 in a call
-            of `rerun()`.
+        attempt: the number of this run, unique among all runs while the scheduler lives; 0 in a call of `rerun()`.
         worker: the name of the worker that runs the task; empty if another engine chooses where the task runs.
         ends_at: when the time limit of the task is reached, in seconds of `time.monotonic`; None: no limit.
-        seed: the option `seed` of the call, in 32-bit words, the lowest word of each integer first; empty without the
-            option.
+        seed: the option `seed` of the call, in 32-bit words, the lowest word of each integer first; empty without it.
         spawn_key: the number of the task's row, or the digest of the task's key in a graph; empty for a single call, or
             without a seed. Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)`
             (docs/howto/monte-carlo.md).
@@ -152,21 +150,16 @@ class TaskContext:
         is_over: Callable[[], bool] | None = None,  # noqa: ARG002
         seconds: float | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Return a context manager for a wait of this thread for other tasks. The exit of the context blocks until the
-        worker has a free slot.
+        """Return a context manager for a wait of this thread for tasks; the exit waits for a free slot of the worker.
 
         Args:
             reporter: the client whose scheduler ends the wait. None: the process is not stopped during the wait.
-            is_over: a function that returns whether the wait is over.
             seconds: the longest wait; None: no limit.
         """
         return _NO_WAIT
 
     def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:  # noqa: ARG002
         """Report that a part of this task, such as a callback, may wait for other tasks.
-
-        Args:
-            reporter: the client whose scheduler ends the wait.
 
         Returns:
             a function to call when the wait is over; further calls do nothing.
@@ -182,11 +175,7 @@ class TaskContext:
         self.check_prepared()
 
     def check_prepared(self) -> None:
-        """Check that clients of this process may wait for tasks of its cluster.
-
-        Raises:
-            ConfigError: if the process takes no tasks yet.
-        """
+        """Raise `ConfigError` if the process takes no tasks yet, and so its clients may not wait for tasks."""
         if self.preparing:
             raise ConfigError(
                 f"{self.preparing} cannot use the cluster whose workers it prepares: they take no tasks before it has "
@@ -195,9 +184,7 @@ class TaskContext:
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        """Register a connection of this process. While `is_needed` returns True, the process is not ended. `close`: a
-        function that ends the connection.
-        """
+        """Register a connection, which `close` ends; the process is not ended while `is_needed` returns True."""
 
 
 def _connects_nothing(_address: str) -> Callable[[], None]:
@@ -207,9 +194,7 @@ def _connects_nothing(_address: str) -> Callable[[], None]:
 current = TaskContext()
 
 key_file = ""
-"""the path of the key file with which the agent of this process connects to its scheduler; empty: the key is looked up
-by the address
-"""
+"""the path of the key file for the agent's scheduler; empty: the key is looked up by the address"""
 trust_users: tuple[int, ...] = ()
 """uids of the users who may run the agent's scheduler at an ipc address besides this user and root"""
 
@@ -220,17 +205,13 @@ def with_agent_settings(endpoint: Endpoint) -> Endpoint:
 
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
-"""A function that takes an address, and returns a function that makes the connection for clients in tasks. The client
-module sets it.
-"""
+"""Takes an address, and returns a function that connects clients in tasks there. The client module sets it."""
 
 
 class _Rerun(NamedTuple):
     task: CurrentTask
     others: frozenset[threading.Thread]
-    """the threads that already ran when the call started, without the thread of the call; they do not belong to the
-    call
-    """
+    """the threads that ran before the call started, without its own thread; they do not belong to the call"""
 
 
 _reruns: list[_Rerun] = []

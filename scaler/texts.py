@@ -59,8 +59,7 @@ def escaped(text: str, but: str = "") -> str:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text from another process. The value has a limited depth, finite numbers of 64 bits
-    and valid Unicode.
+    """Return the value of another process's JSON text, with limited depth, finite 64-bit numbers and valid Unicode.
 
     Raises:
         ValueError: if the text is not such JSON, or longer than `JSON_BYTES`.
@@ -102,9 +101,8 @@ def _finite_number(digits: str) -> float:
 def shown(value: object) -> str:
     """Return the `repr` of a user's value, shortened, for an error message about the value.
 
-    The `__repr__` of a user's class could fail, end the program or run forever, so this function never calls it. Data
-    classes, named tuples and members of enumerations are shown by their fields, and objects of other classes by the
-    class alone.
+    A user's `__repr__` could fail, end the program or run forever, and is never called. Data classes, named tuples and
+    members of enumerations are shown by their fields, and objects of other classes by the class alone.
     """
     try:
         return cut(_shown(value, _LEVELS), SHOWN_CHARACTERS)
@@ -203,9 +201,7 @@ def _shown_fields(value: Any, kind: type, levels: int) -> str:
 
 
 def signature(message: str, worker: str = "") -> str:
-    """Return an error message without its numbers and the name of its worker, so that similar errors have the same
-    text. Exit codes stay.
-    """
+    """Return an error message without its numbers, except exit codes, and its worker: similar errors read the same."""
     return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
 
@@ -215,8 +211,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], least: float = 0.6, text: str = "; did you mean {!r}?") -> str:
-    """Return the end of a sentence about an unknown name, which suggests the most similar known name; empty if no name
-    is similar.
+    """Return a sentence's end that suggests the most similar known name; empty if no name is similar.
 
     Args:
         least: the required similarity, from 0 to 1.

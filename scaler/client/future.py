@@ -75,7 +75,7 @@ _wait_of_threading: Any = threading.Condition.wait
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
     """A condition variable that consists of a lock, and one more lock for each thread that waits.
 
-    A `threading.Condition` in each of many open futures takes a kilobyte and nine objects, and made the garbage
+    A `threading.Condition` in each of many open futures takes a kilobyte and nine objects, and would make the garbage
     collector take half of the client's time for a submit.
     """
 

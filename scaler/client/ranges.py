@@ -83,7 +83,7 @@ class OpenRanges:
         return matched
 
     def _open_rows_of(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
-        """Return the results of rows that are open and not in `ended`; add them there. Any rows may be reported."""
+        """Return the results of rows that are open and not in `ended`, and add these rows to `ended`."""
         open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
         ended |= open_ids
         return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
@@ -159,7 +159,7 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row has as many frames as each of `n_rows` rows with `frames`, so that it may join their task."""
+    """Return whether a row has as many frames as each of the `n_rows` rows with `frames`, and may join their task."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 

@@ -325,9 +325,7 @@ class Actor(pykka.Actor):
 
     @handles(Question)
     def _answer(self, question: Question) -> None:
-        """Handle a question. Only the thread that asked gets the answer or an `Exception`; others also fail this
-        actor.
-        """
+        """Handle a question. Only the asking thread gets the answer or an `Exception`; others also fail this actor."""
         message = question.message
         try:
             answer = self.handlers[type(message)](self, message)

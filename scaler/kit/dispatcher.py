@@ -96,7 +96,7 @@ class Dispatcher:
         return ref
 
     def attach(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` at an address that has no actor, with the mail that waited. Raises `ActorStoppedError`."""
+        """Start `actor` at a free address with the mail that waited; raises `ActorStoppedError` for other addresses."""
         if ref._actor is not None or ref.is_stopped():
             raise ActorStoppedError(f"{ref} has an actor, or has ended")
         ref._actor = actor
@@ -166,8 +166,7 @@ class Dispatcher:
 
         Args:
             flush: sends outgoing messages, so that peers can work meanwhile. Called before an actor that runs last has
-                its
-                turn, after the receivers of its mail have had theirs, and at the end.
+                its turn, after the receivers of its mail have had theirs, and at the end.
         """
         if self.is_closed:
             self._refuse_waiting()
@@ -190,9 +189,7 @@ class Dispatcher:
         return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
 
     def _run_mail(self, most: int) -> int:
-        """Run actors, except those that run last, until no mail waits or `most` messages were handled. Return how
-        many.
-        """
+        """Run actors that do not run last, until no mail waits or `most` messages are handled; return the number."""
         ready, urgent = self._ready, self._urgent
         left = most
         while left > 0:

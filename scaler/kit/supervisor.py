@@ -50,7 +50,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How to create a child, and when to restart the child. A `factory` that raises counts as a failure of the child."""
+    """How to create a child, and when to restart the child. A `factory` that raises is a failure of the child."""
 
     name: str
     actor_type: type[Actor]
@@ -223,7 +223,7 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start children that are not running, in order. If siblings depend on each other, stop at the first failure."""
+        """Start children that do not run, in order. If siblings depend on each other, stop at the first failure."""
         for name in names:
             if self._is_waiting(name):
                 self._start(name)

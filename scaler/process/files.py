@@ -16,13 +16,13 @@ MANY_FILES = 65_536
 RESERVE = 0.1
 """The part of the limit, from 0 to 1, below which free files are scarce."""
 RESERVE_LEAST = 256
-"""The number below which free files are scarce, at most a quarter of the limit; no check covers more new files."""
+"""The number below which free files are scarce, or a quarter of the limit; fewer are opened between checks."""
 
 
 def allow_many_files(what: str, least: int) -> None:
     """Raise the soft limit of open files of this process and of its children.
 
-    Outside of the main thread of a user's program the limit is only checked: the program sets its own limits.
+    Outside of the main thread the limit is only checked: a user's program sets its own limits.
 
     Args:
         what: the name of this process in the error message.

@@ -98,7 +98,7 @@ def _stream_of_same_descriptor(stream: TextIO) -> TextIO:
 
 
 def open_file(path: str) -> logging.Handler:
-    """Return a handler that appends to a file for this user alone. Raises `ConfigError` if it cannot be opened."""
+    """Return a handler that appends to a file for this user alone. Raises `ConfigError` if no file can be opened."""
     return _handler(path, "", is_strict=True)
 
 

@@ -176,9 +176,7 @@ class Loop:
         self._soon.append((callback, args))
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any) -> None:
-        """Call `callback` after all due callbacks; safe from any thread or signal handler. Raises if the loop is
-        closed.
-        """
+        """Call `callback` after all due callbacks; safe from any thread or signal handler. Raises after `close`."""
         if self._is_closed:
             raise RuntimeError("the loop is closed")
         self._soon.append((callback, args))

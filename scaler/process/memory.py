@@ -110,7 +110,7 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """Return freed memory to the system, if this process uses more than `above_bytes`; the result is whether."""
+    """Return freed memory to the system, and True, if this process uses more than `above_bytes`; else return False."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -134,10 +134,10 @@ class SpareMemory:
         self._to_skip = 0
 
     def trim_if_due(self, held_bytes: int = 0) -> bool:
-        """Return freed memory to the system if a try is due, and return whether. Called regularly.
+        """Return freed memory to the system, and True, if a try is due. Called regularly.
 
         Args:
-            held_bytes: the size of all known values of this process. If it shrinks, there is memory to return.
+            held_bytes: the size of all known values of this process. If this size shrinks, there is memory to return.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)

@@ -59,12 +59,10 @@ class _Cluster:
 
 
 class Clusters:
-    """Starts clusters with one command, takes over the clusters of a `scaler_scale` that has ended, and drains
-    clusters.
+    """Starts clusters with one command, takes over those of a `scaler_scale` that has ended, and drains clusters.
 
     Args:
         command: the user's command, which may contain {address}, {n} and {names}.
-        address: the address of the scheduler.
         each: the number of workers that one command starts.
         owner: the client that requests drains and whose name marks the clusters.
 
@@ -99,11 +97,7 @@ class Clusters:
         return arguments
 
     def start(self, now: float) -> str:
-        """Start a cluster and return the name of the cluster.
-
-        Raises:
-            OSError: if the command cannot be run.
-        """
+        """Start a cluster and return the name of the cluster. Raises `OSError` if the command cannot be run."""
         name = f"{self._owner.name}-{next(self._numbers)}"
         names = [f"{name}-{number}" for number in range(self._each)]
         process = subprocess.Popen(  # noqa: S603 - the user's own command
@@ -116,14 +110,11 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over the clusters whose owners are lost. Give back the clusters whose owners are connected again.
+        """Take over the clusters whose owners are lost, and return their names. Give back those of present owners.
 
         Args:
             workers: connected workers that this command could have started.
             labels: the labels of all connected clients.
-
-        Returns:
-            the names of the clusters taken over by this call.
         """
         found = [(worker.name, *names) for worker in workers if (names := owned(worker.name)) is not None]
         missing = {owner for _, _, owner in found} - owners_in(labels) - {self._owner.name}
@@ -168,9 +159,7 @@ class Clusters:
                 cluster.terminate()
 
     def reset_absences(self, now: float) -> None:
-        """Restart the time-outs of absent workers and owners, after a time without reliable reports from the
-        scheduler.
-        """
+        """Restart the time-outs of absent workers and owners, after a time without reliable reports."""
         self._missing.clear()
         for cluster in self._clusters.values():
             if cluster.seen_at > -math.inf:
@@ -194,9 +183,7 @@ class Clusters:
                 cluster.process.kill()
 
     def ended(self, now: float) -> list[tuple[str, int, bool]]:
-        """Remove ended clusters. Return the name of each cluster, the exit code of its command or 0, and whether it was
-        draining.
-        """
+        """Remove ended clusters. Return the name, the exit code or 0, and whether the cluster was draining."""
         ended = []
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:

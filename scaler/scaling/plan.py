@@ -20,8 +20,6 @@ class Bounds:
     """Limits and delays that the user sets.
 
     Args:
-        least: the minimum number of workers.
-        most: the maximum number of workers.
         each: the number of workers that one command starts.
         idle_seconds: the time without a task after which a cluster is drained.
         start_seconds: the time after which a started cluster that has not connected is ended.
@@ -36,14 +34,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class ScaledCluster:
-    """A cluster of this `scaler_scale`.
-
-    Args:
-        name: the name of the cluster.
-        started_at: the time when the cluster was started.
-        workers: the number of connected workers of the cluster.
-        is_busy: whether any worker of the cluster has a task.
-    """
+    """A cluster of this `scaler_scale`, with its connected workers; `is_busy`: whether a worker has a task."""
 
     name: str
     started_at: float
@@ -60,11 +51,7 @@ class Decision:
 
 
 class Plan:
-    """Decides which clusters to start and to drain. Each decision is based on the whole state.
-
-    Args:
-        bounds: the limits that the user sets.
-    """
+    """Decides which clusters to start and to drain. Each decision is based on the whole state."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -72,9 +59,7 @@ class Plan:
         self._idle_since: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
         self._seen: set[str] = set()
-        """the names of clusters whose workers have been connected; such a cluster without workers is expected to
-        reconnect
-        """
+        """the names of clusters that have had workers: such a cluster without workers is expected to reconnect"""
 
     def target(self, wanted: int) -> int:
         """Return how many workers there should be. `wanted`: the number of workers that the tasks could use."""
@@ -120,9 +105,7 @@ class Plan:
         self._sizes = {name: each.workers for name, each in idle.items()}
 
     def _left_over(self, now: float, spare: int) -> list[str]:
-        """Return idle clusters that have at most `spare` workers in total, the clusters that have been idle longest
-        first.
-        """
+        """Return idle clusters of at most `spare` workers in total, the clusters that are idle longest first."""
         drained = []
         for name, since in sorted(self._idle_since.items(), key=lambda item: item[1]):
             if now - since >= self._bounds.idle_seconds and self._sizes[name] <= spare:

@@ -14,11 +14,9 @@ from scaler.wire.messages.capabilities import from_text
 
 
 class ClusterPool:
-    """The clusters that one command starts, and the tasks that these clusters can run.
+    """The clusters that one command starts, each of `each` workers, and the tasks that these clusters can run.
 
     Args:
-        each: the number of workers of a cluster.
-        capabilities: the capabilities of a cluster.
         is_only_asked: whether tasks that request no capabilities are ignored.
     """
 
@@ -32,7 +30,6 @@ class ClusterPool:
 
         Args:
             wanted: the number of tasks that should run at once, by the capabilities that the tasks request.
-            workers: all connected workers.
         """
         asked = {amounts: number for text, number in wanted.items() if text and (amounts := from_asked(text))}
         asked = {amounts: number for amounts, number in asked.items() if self._at_once(dict(amounts))}
@@ -58,9 +55,7 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return requested capabilities from their text, such as `gpu=1,memory=1024`. The amount 0 requires only that the
-    capability exists.
-    """
+    """Return requested capabilities from a text such as `gpu=1,memory=1024`; 0 means that the capability exists."""
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

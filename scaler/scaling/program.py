@@ -30,9 +30,6 @@ class ScaleProgram:
 
     Args:
         subscriber: receives the topics of `TOPICS` from the scheduler.
-        clusters: starts and drains the clusters.
-        bounds: the limits that the user sets.
-        pool: the capabilities of the clusters.
         target_seconds: the time in which the open work should be done.
         say: a function that prints a line of text.
     """

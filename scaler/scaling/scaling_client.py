@@ -27,11 +27,7 @@ _WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
 
 
 class ScalingClient:
-    """The connection of this `scaler_scale` to the scheduler, as a client.
-
-    Args:
-        endpoint: the address of the scheduler.
-    """
+    """The connection of this `scaler_scale` to the scheduler, as a client."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -43,9 +39,7 @@ class ScalingClient:
         return LinkThread(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
 
     def request_drain(self, workers: Iterable[str]) -> None:
-        """Request the drain of the clusters to which these workers belong. Callers repeat the request until the
-        clusters drain.
-        """
+        """Request the drain of the clusters of these workers. Callers repeat the request until the clusters drain."""
         self.look()
         asked = leave(workers)
         asked.add_done_callback(_log_refusal)
@@ -73,8 +67,6 @@ def owners_in(labels: Iterable[str]) -> set[str]:
 
 
 def owned(worker: str) -> tuple[str, str] | None:
-    """Return the cluster and the owner of a worker, from the name of the worker; None if no `scaler_scale` started the
-    worker.
-    """
+    """Return the cluster and the owner in the name of a worker; None if no `scaler_scale` started the worker."""
     found = _WORKER.fullmatch(worker)
     return (found[1], found[2]) if found else None

@@ -20,9 +20,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
 IN_CODE = {"logging_paths": ("/dev/stderr",)}
-"""The default values of processes that a program starts, if commands have other defaults: the program owns standard
-output.
-"""
+"""The other default values of processes that a program starts, because the program owns standard output."""
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
@@ -142,10 +140,7 @@ class Settings(_Checked):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the settings with the given values by row name. Missing values are completed with defaults.
-
-        Args:
-            values: the values by row name; names that are not settings are ignored.
+        """Return the settings with values by row name; names that are not settings are ignored.
 
         Raises:
             ConfigError: if a value is bad, or a required value is missing.
@@ -166,11 +161,7 @@ class Settings(_Checked):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the settings that `to_json` wrote.
-
-        Raises:
-            ConfigError: if a setting is unknown or has a bad value.
-        """
+        """Return the settings that `to_json` wrote. Raises `ConfigError` for an unknown setting or a bad value."""
         values = json.loads(text)
         unknown = set(values) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if unknown:

@@ -23,14 +23,10 @@ def check_initializer(text: str, what: str = "initializer") -> None:
 
 
 def initializer_text(value: Any, what: str = "initializer") -> str:
-    """Return an initializer as text.
-
-    Args:
-        value: a function, or its text; None means no initializer.
-        what: the name of the argument in errors.
+    """Return an initializer, a function or its text, as text; None means no initializer.
 
     Raises:
-        ConfigError: if the value is of another type, or cannot be pickled.
+        ConfigError: if the value of the argument `what` is of another type, or cannot be pickled.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -52,11 +48,7 @@ def functions_texts(functions: object) -> Sequence[str] | object:
 
 
 def read_functions(texts: Sequence[str]) -> dict[str, str]:
-    """Return the functions in texts such as `area=shapes:area`, by name.
-
-    Raises:
-        ConfigError: if a text is invalid, or a name appears twice.
-    """
+    """Return the functions in texts such as `area=shapes:area`, by name. Raises `ConfigError` for a bad text."""
     found: dict[str, str] = {}
     for text in texts:
         name, _, function = text.partition("=")

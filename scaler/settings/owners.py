@@ -23,7 +23,6 @@ def check_owners(name: str, opened: os.stat_result) -> None:
     create for each user, folders with the sticky bit such as `/tmp`, and read-only mounts.
 
     Args:
-        name: the absolute path of the file.
         opened: the status of the open file.
 
     Raises:
@@ -51,11 +50,7 @@ def _check_owner(name: str, status: os.stat_result) -> None:
 
 
 def others_can_write(name: str, status: os.stat_result) -> bool:
-    """Return whether users other than the owner and root can write a file, or replace files of others in a folder.
-
-    Raises:
-        OSError: if the file or folder was removed meanwhile.
-    """
+    """Return whether users other than the owner and root can write a file, or replace files of others in a folder."""
     owner, mode = status.st_uid, status.st_mode
     is_kept = stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
     others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(status.st_gid, owner))

@@ -45,17 +45,11 @@ _FOREIGN = {
 """The names of arguments in similar systems, and what to write in Scaler."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
-"""The default of an argument that is a setting. The value of the argument then comes from another source, or is the
-default in the table.
-"""
+"""The default of an argument that is a setting, whose value then comes from another source or the table."""
 
 
 def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
-    """Return the values of a process's settings in the environment and the file, by row name.
-
-    Args:
-        kind: the table of the process.
-        wanted: the names of the settings to read.
+    """Return the `wanted` values of a process's settings in the environment and the file, by row name.
 
     Raises:
         ConfigError: if a value is bad, the file cannot be read, or the file has an unknown setting.
@@ -77,22 +71,13 @@ def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str
 def gather(kind: type[S], given: Mapping[str, Any]) -> S:
     """Return the settings of a process: given values, then the environment, then the file, then the defaults.
 
-    Args:
-        kind: the table of the process.
-        given: values by name; names that are not settings are ignored.
-
-    Raises:
-        ConfigError: if a value is bad.
+    Names in `given` that are not settings are ignored. Raises `ConfigError` if a value is bad.
     """
     return kind.of(configured_values(kind, {row.name for row in kind.rows()} - given.keys()) | dict(given))
 
 
 def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
-    """Return the arguments in a constructor's `locals()` that are not `NOT_GIVEN`, by the names of their settings.
-
-    Args:
-        renamed: setting names by argument name, for arguments whose settings have other names.
-    """
+    """Return the arguments in a constructor's `locals()` that are not `NOT_GIVEN`, by setting name, see `renamed`."""
     flat = {**arguments, **arguments.get("options", {})}
     return {renamed.get(name, name): value for name, value in flat.items() if value is not NOT_GIVEN}
 
@@ -105,7 +90,6 @@ def completes_from_outside(
     The address is an exception: in code, the address is only taken from the arguments.
 
     Args:
-        kind: the table with the settings among the arguments.
         others: the tables of other constructors, which receive further arguments and complete them.
         renamed: argument names by setting name, for settings whose arguments have other names.
     """
@@ -133,9 +117,7 @@ def completes_from_outside(
 
 
 def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator for a constructor that passes its arguments to other constructors, which complete the
-    arguments.
-    """
+    """Return a decorator for a constructor whose arguments are completed by the constructors that receive them."""
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         signature = _with_settings(init, *tables)
@@ -181,11 +163,7 @@ def _with_settings(init: Callable[..., None], *tables: Table) -> inspect.Signatu
 def _bound(
     init: Callable[..., None], signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a constructor by name.
-
-    Raises:
-        TypeError: if the constructor does not accept the arguments; the message names its class.
-    """
+    """Return the arguments of a constructor by name. Raises a `TypeError` that names the class for bad arguments."""
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -205,7 +183,7 @@ def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
-    """Return a description and the content of a process's table in the file; the content is empty if there is no file.
+    """Return a description and the content of a process's table in the file; empty content if there is no file.
 
     Raises:
         ConfigError: if the file has unknown tables or keys, or keys that are not allowed in a file.
@@ -276,11 +254,7 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def _tables(name: str, path: tuple[str, ...], text: str) -> dict[str, Any] | None:
-    """Return the tables in the text of a file, or None if the text has no tables of Scaler.
-
-    Raises:
-        ConfigError: if the text is not TOML.
-    """
+    """Return the tables in the text of a file; None if no table is Scaler's. Raises `ConfigError` for invalid TOML."""
     if path and not re.search(_MAY_HAVE_A_TABLE, text, re.MULTILINE):
         return None
     if sys.version_info >= (3, 11):

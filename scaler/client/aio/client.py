@@ -159,7 +159,7 @@ class AsyncClient(AsyncCaller):
                 self._dashboard = await loop.run_in_executor(None, page.Dashboard, self, core.link.endpoint)
 
     def _connected(self) -> AsyncCore:
-        """Return the core of the client; connect first if necessary. Raises `DisconnectedError` after `disconnect`."""
+        """Return the core of the client; connect first if necessary. Raises `DisconnectedError` if disconnected."""
         core = self._core
         if core is None:
             if self._address is None:

@@ -52,6 +52,9 @@ class AsyncJob:
     """A handle of a job that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
 
     `async for` iterates over the results, as over `results()`.
+
+    Attributes:
+        name: the name of the job.
     """
 
     def __init__(self, job: Job) -> None:

@@ -44,7 +44,7 @@ async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Fut
 
 
 async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
-    """Return the answer about the output or the progress of a task. Raises `TimeoutError` if no answer comes in time."""
+    """Return the answer about output or progress of a task. Raises `TimeoutError` if no answer comes in time."""
     timeout = check_timeout(timeout)
     if not await _has_arrived(link, answer, timeout):
         raise timeout_error(link.address, timeout)

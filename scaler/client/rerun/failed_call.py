@@ -132,7 +132,7 @@ def check_may_repeat(label: str, options: bytes, *, again: bool) -> None:
 
 
 def run(call: FailedCall) -> Any:
-    """Call the function of a failed task in this thread; tracebacks show only the caller and `run` of this package."""
+    """Call the function of a failed task in this thread. The traceback has only two frames of this package."""
     __tracebackhide__ = True
     with _generators_put_back():
         function, positional, keywords, task = call.read()

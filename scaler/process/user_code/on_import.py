@@ -19,7 +19,7 @@ def on_import(name: str, act: Callable[[Any], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds a module as the other finders do, and has its loader call `act` after the module was executed."""
+    """Finds a module as other finders do, and has its loader call `act` after the module was executed."""
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act

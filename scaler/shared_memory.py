@@ -359,7 +359,7 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`; if large and new (no page exists for its middle), the system provides all pages at once.
+    """Return `data`. If `data` is large and new (without a page in the middle), the system provides all pages at once.
 
     Page faults one by one would take longer than the copy.
     """

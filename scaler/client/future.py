@@ -364,7 +364,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return value
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Call `fn(future)` when the task has ended: at once if it already has, else in a thread for callbacks."""
+        """Call `fn(future)` when the task has ended: here if it has ended already, else in a thread for callbacks."""
         self._has_callback = True
         with self._condition:
             if self._done_callbacks is _NO_CALLBACKS:

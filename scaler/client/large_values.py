@@ -66,7 +66,7 @@ class LargeValues(Generic[K]):
 
 
 class ResultFetch(Future[Frames]):
-    """The fetch of a large result. If the result is lost, its task runs again; its failure becomes `refusal`."""
+    """The fetch of a large result. If the result is lost, its task runs again; a failure becomes the `refusal`."""
 
     def __init__(self, link: ResultFetcher) -> None:
         super().__init__()

@@ -132,7 +132,7 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task for one worker, named after the worker, and first to run without a priority."""
+        """Return the terms of a task for one worker, named after the worker. The task runs first by default."""
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
         return priority, f"{name or function} on {worker}", own.encode(), account, owner_tag

@@ -231,7 +231,7 @@ class MapRun:
     def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
-        Rows that refer to objects start a new queue: the thread may take an earlier one before it stores the objects.
+        Rows that refer to objects start a new queue: the thread may take the earlier queue before it stores objects.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False

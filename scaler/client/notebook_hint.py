@@ -18,9 +18,10 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Register a client with a local cluster, and its finalizer. After this cell, warn of displayed older clients.
+    """Register a client with a local cluster. After this cell, warn of older clients that only outputs keep alive.
 
-    Running the cell `client = Client()` again ends the old client, unless the notebook's outputs keep that one alive.
+    Running the cell `client = Client()` again ends the old client, unless the notebook's outputs keep it alive.
+    `finalizer` is called when the client ends.
     """
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = find() if find is not None else None

@@ -233,7 +233,7 @@ class Actor(pykka.Actor):
     """whether the class overrides `on_stop`: calling an empty method would cost time in each task"""
 
     runs_last: ClassVar[bool] = False
-    """whether these actors have a turn only when no other actor has mail; in it they handle all their mail"""
+    """whether these actors have a turn only when no other actor has mail; in a turn they handle all their mail"""
 
     _actor_ref: ActorRef
 
@@ -325,7 +325,7 @@ class Actor(pykka.Actor):
 
     @handles(Question)
     def _answer(self, question: Question) -> None:
-        """Handle a question. Only the asking thread gets the answer or an `Exception`; others also fail this actor."""
+        """Handle a question. The asking thread gets the answer or exception; `SystemExit` fails this actor, too."""
         message = question.message
         try:
             answer = self.handlers[type(message)](self, message)

@@ -280,7 +280,7 @@ class Dispatcher:
         return len(mailbox) - self._put_back(ref, mail)
 
     def _run_urgent(self, most: int) -> int:
-        """Handle at most `most` urgent messages, also those that arrive meanwhile. Return how many were handled."""
+        """Handle at most `most` urgent messages, also those that arrive meanwhile. Return the number of messages."""
         urgent, handled = self._urgent, 0
         while urgent and handled < most:
             ref, message = urgent.popleft()
@@ -307,7 +307,7 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """Remove an actor that raised. Its mail waits for a supervisor's restart, or becomes dead letters."""
+        """Remove an actor that raised. The mail waits if a supervisor may restart, or becomes dead letters."""
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None

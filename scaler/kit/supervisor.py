@@ -101,7 +101,7 @@ class Supervisor(Actor):
     A supervisor that is itself restarted creates new addresses for its children.
 
     Args:
-        on_restart: called with name and error of a child that failed and will be restarted. Must not raise.
+        on_restart: called with name and error of a child that failed and will be restarted; must not raise.
     """
 
     def __init__(

@@ -121,8 +121,8 @@ class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
     Args:
-        step_bytes: the growth after which memory is returned, which takes milliseconds per hundred megabytes. If that
-            frees a quarter of `step_bytes`, the next try follows soon.
+        step_bytes: the growth after which memory is returned, which takes milliseconds per hundred megabytes. If a
+            return frees a quarter of `step_bytes`, the next try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:

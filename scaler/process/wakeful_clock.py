@@ -43,8 +43,8 @@ class WakefulClock:
     def update(self) -> float:
         """Read the clock and return the time. An unplanned second without a reading counts as a pause.
 
-        If the process was paused during a planned sleep, the whole sleep counts as a pause: otherwise all its deadlines
-        would expire at once, before the sockets are read.
+        If the process was paused during a planned sleep, the whole sleep counts as a pause: otherwise all deadlines
+        within the sleep would expire at once, before the sockets are read.
         """
         now = self._clock() - self._paused_seconds
         if now - self._awake_by > PAUSE_SECONDS:

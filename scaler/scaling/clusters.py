@@ -59,7 +59,7 @@ class _Cluster:
 
 
 class Clusters:
-    """Starts clusters with one command, takes over those of a `scaler_scale` that has ended, and drains clusters.
+    """Starts clusters with one command, takes over the clusters of an ended `scaler_scale`, and drains clusters.
 
     Args:
         command: the user's command, which may contain {address}, {n} and {names}.
@@ -110,7 +110,7 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over the clusters whose owners are lost, and return their names. Give back those of present owners.
+        """Take over clusters of lost owners, and return their names. Give back clusters of owners that are present.
 
         Args:
             workers: connected workers that this command could have started.

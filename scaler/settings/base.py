@@ -20,7 +20,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
 IN_CODE = {"logging_paths": ("/dev/stderr",)}
-"""The other default values of processes that a program starts, because the program owns standard output."""
+"""Defaults that differ for processes that a program starts, because the program owns standard output."""
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"

@@ -88,7 +88,7 @@ def _open(
 
 
 def _opened(opening: Callable[[], Opening], items: Items) -> Job:
-    """Open a job. If another call changes the job meanwhile, compare the rows again if they can be read twice."""
+    """Open a job. If another call changes the job meanwhile, compare the rows again, if they can be read again."""
     n_left = OPENINGS_MOST if isinstance(items, (list, tuple)) else 1
     while True:
         n_left -= 1

@@ -307,7 +307,7 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """Remove an actor that raised. The mail waits if a supervisor may restart, or becomes dead letters."""
+        """Remove an actor that raised. Mail waits if a supervisor may restart the actor, or becomes dead letters."""
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None

@@ -16,7 +16,7 @@ MANY_FILES = 65_536
 RESERVE = 0.1
 """The part of the limit, from 0 to 1, below which free files are scarce."""
 RESERVE_LEAST = 256
-"""The number below which free files are scarce, or a quarter of the limit; no more files open between checks."""
+"""Fewer free files are scarce (at most a quarter of the limit), and no more are opened between two checks."""
 
 
 def allow_many_files(what: str, least: int) -> None:

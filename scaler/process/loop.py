@@ -105,7 +105,7 @@ class LoopTimer:
 
 
 class Loop:
-    """An event loop for a few timers, not for thousands. If `poller` is None, the loop takes the best one here."""
+    """An event loop for a few timers, not for thousands. `poller`: None means the best poller of this system."""
 
     def __init__(self, poller: Poller | None = None) -> None:
         self._poller = new_poller() if poller is None else poller

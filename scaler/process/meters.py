@@ -62,7 +62,7 @@ class CpuMeter:
         """process id -> time of the last reading, and the processor time in that reading"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Return the permille of a core that a process used since the last reading, and the new reading."""
+        """Return the permille of a core since the last reading, 0 at first, and the new reading of the process."""
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
         self._before[pid] = (now, reading.cpu_seconds)

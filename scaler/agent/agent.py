@@ -199,9 +199,7 @@ def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
 
 
 def _text_hash(config: ClusterConfig) -> int:
-    """Return the hash of a fixed text in the processes that run tasks, for the hello; 0 for engines that are not
-    local.
-    """
+    """Return the hash of a fixed text in the processes that run tasks, for the hello; 0 for remote engines."""
     if config.engine not in LOCAL_ENGINES:
         return 0
     return RANDOM_HASHES if hash_seed.is_random() else max(RANDOM_HASHES + 1, hash_seed.text_hash())
@@ -236,7 +234,6 @@ def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: 
 
 
 def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
-    """Log a snapshot, after the link has added its counts."""
     report = Report()
     link.notify(ReportLinkStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}

@@ -65,7 +65,6 @@ class AbsenceDue:
     """A timer to log that there is no scheduler, unless a scheduler has answered since the timer was set."""
 
     since: float
-    """when the scheduler was lost"""
 
 
 LOG_AFTER_SECONDS = 3.0
@@ -287,7 +286,6 @@ class ConnectionManager:
             self._schedule(LOG_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        """Log that there is no scheduler, unless a scheduler has answered. A wrong address looks the same."""
         if due.since != self._absent_since:
             return
         self._schedule(LOG_EVERY_SECONDS, due)
@@ -365,10 +363,7 @@ class ConnectionManager:
                 self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
     def is_up(self) -> bool:
-        """Record that the scheduler is alive. Return whether a received item may be handled in the present state.
-
-        An item that arrived before the loss of its connection counts as received, so it must not be dropped.
-        """
+        """Record a sign of life. Return whether an item may be handled; an item from before a lost connection may."""
         if self.conversation.state is states.CONNECTED:
             self.conversation.heard()
             return True

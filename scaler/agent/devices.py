@@ -26,11 +26,7 @@ DEVICES_MOST = 1024
 
 
 class Devices:
-    """Assigns the GPUs of a node to runs.
-
-    Args:
-        count: the number of GPUs.
-    """
+    """Assigns the GPUs of a node to runs."""
 
     def __init__(self, count: int) -> None:
         self._users = [0] * count
@@ -96,8 +92,7 @@ class Devices:
 
 
 def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
-    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names. If that variable is not set, the GPUs of this machine are
-    unknown, and any number is accepted.
+    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names; without this variable, any number is accepted.
 
     Raises:
         ConfigError: if a cluster of local processes or threads offers more GPUs than the variable names.

@@ -39,8 +39,6 @@ _REPLIES = Batch[HelloReply]
 
 @dataclass
 class _OpenConnection:
-    """The connection that the edge reads and writes now."""
-
     socket: Dialer
     link: ActorRef
     is_up: bool = False
@@ -65,9 +63,7 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the previous connection, if the scheduler was silent: a closed connection would look like the end of this
-        agent
-        """
+        """the previous connection to a silent scheduler: closing the connection would look like the agent's end"""
         self._ready: list[Message] = []
         """messages to be sent on this connection before the items of the session"""
         self._acknowledged: list[Any] = []
@@ -102,7 +98,6 @@ class AgentEdge:
         self._aside = socket
 
     def _detach(self) -> Dialer | None:
-        """Stop reading the connection. Return its socket, or None if there is no connection."""
         self._ready.clear()
         connection, self._open = self._open, None
         if connection is None:
@@ -159,9 +154,7 @@ class AgentEdge:
             connection.link.send(LinkLost(refusal or "the connection was lost", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
-        """Give up the session. The next hello names the tasks that this agent has; the scheduler resends all other
-        tasks.
-        """
+        """Give up the session. The next hello names the tasks of this agent; the scheduler resends all others."""
         self.session.spoil()
         self.hang_up()
         connection.link.send(LinkUnreadable(str(error)))

@@ -1,8 +1,4 @@
-"""GarbageCollector: periodic requests to workers to drop unused objects.
-
-A timer starts each collection. The collector notifies the workers, which know what their processors used, and trims the
-memory of the agent itself. A worker does not wake an idle processor.
-"""
+"""GarbageCollector: asks workers, by timer, to drop objects that no processor used. No idle processor is woken."""
 
 from __future__ import annotations
 
@@ -22,12 +18,7 @@ class _IntervalOver:
 
 
 class GarbageCollector(Actor):
-    """Notifies the workers of an agent at a fixed interval, and trims the agent's memory.
-
-    Args:
-        interval_seconds: the time between two collections.
-        trim_above_bytes: the memory of an agent above which unused memory is returned to the system.
-    """
+    """Notifies the workers every `interval_seconds`, and trims the agent's memory above `trim_above_bytes`."""
 
     def __init__(self, workers: tuple[ActorRef, ...], interval_seconds: float, trim_above_bytes: int) -> None:
         self._workers = workers

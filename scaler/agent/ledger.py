@@ -186,9 +186,7 @@ class Ledger:
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
-        """Make each row of a range a run of its own. Return the message for the scheduler; None if the range is not
-        open.
-        """
+        """Make each row of a range a run of its own. Return the message for the scheduler; None for a closed range."""
         known = self._open.get(task.task_id)
         if known is None or known.attempt != task.attempt or not known.rows:
             return None
@@ -300,9 +298,7 @@ class Ledger:
     # Results
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Keep the results of runs, open or not. Return the results to send: a large result has a location instead of
-        its value, and a result that is too large for the scheduler is a failure.
-        """
+        """Keep results. Return them as they are sent: large ones as locations, too large ones as failures."""
         are_unchanged = True
         known, kept, owners, tally = self._open, self._kept, self._owners, self.tally
         blocked, former = self._blocked, self._former

@@ -346,9 +346,7 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
-        """Forget and report recalled tasks in one step. Tasks that a hello has just named are sent to their workers
-        again.
-        """
+        """Forget and report recalled tasks in one step. Tasks that a hello has just named return to their workers."""
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)
@@ -434,7 +432,6 @@ class AgentLink(Actor):
         self._objects.send(instructions)
 
     def _keep_result(self, object_id: ObjectId) -> None:
-        """Let the cache keep a result, if the ledger still has it. Otherwise workers that need the result fetch it."""
         frames = self._ledger.large_result(object_id)
         if frames:
             self._objects.send(KeepObject(object_id, frames))
@@ -459,9 +456,7 @@ class AgentLink(Actor):
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:
-        """Leave when no task is open and the values that only this node has are handed over. Until then, recall waiting
-        tasks.
-        """
+        """Leave when no task is open and all sole copies of values are handed over; until then, recall queued tasks."""
         left_seconds = look.ends_at - self.now()
         is_done = (
             self._conversation.state is CONNECTED
@@ -483,5 +478,4 @@ class AgentLink(Actor):
 
 
 def _rows_in(item: RunTask | RunCancel | RecallRequest) -> int:
-    """Return the number of rows of a range; 0 for any other item."""
     return item.rows if isinstance(item, RunTask) else 0

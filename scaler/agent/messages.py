@@ -95,9 +95,7 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: the node leaves. Send some of the values that only this node has, and then send `then` back
-    to the link. If no such value is left, send `at_last` back.
-    """
+    """Link to object cache: send some values that only this node has, then mail `then`; if none is left, `at_last`."""
 
     then: Any
     at_last: Any

@@ -228,9 +228,7 @@ class ObjectCache(Actor):
 
     @handles(ValuesKept)
     def _values_kept(self, kept: ValuesKept) -> None:
-        """Pause workers whose results do not fit into the store. The first result is always admitted, so that the
-        readers of this result proceed.
-        """
+        """Pause workers whose results exceed the store. The first result is always admitted, so its readers proceed."""
         for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
         self._make_room()
@@ -265,7 +263,6 @@ class ObjectCache(Actor):
 
     @handles(Batch[ObjectRequest])
     def _supply(self, requests: Batch[ObjectRequest]) -> None:
-        """Send objects to the scheduler, for a reader who cannot open the location of an object."""
         self._link.send(ObjectsSupplied([self._response(request.object_id) for request in requests]))
         self._make_room()
 

@@ -21,9 +21,7 @@ from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""How long no memory is freed until each paused worker starts one more task: the first time and the longest time. The
-time doubles. A reader may need the results of these tasks before the stored results, or together with them.
-"""
+"""The first and longest time without freed memory until paused workers start one more task; the time doubles."""
 
 
 class PausedWorkers:
@@ -44,9 +42,7 @@ class PausedWorkers:
         self.workers: tuple[ActorRef, ...] = ()
         self._are_used_by, self._is_here = are_used_by, is_here
         self._first: dict[int, tuple[int, int]] = {}
-        """by paused worker: the negative priority and the attempt of the task that the worker would start; the lowest
-        pair starts first
-        """
+        """by paused worker: the negative priority and the attempt of its next task; the lowest pair starts first"""
         self._next: int | None = None
         """the paused worker that may start one task; None: no paused worker may"""
         self._let: RunKey | None = None

@@ -28,7 +28,6 @@ class NodeValues:
         self._results: dict[ObjectId, RunResult] = {}
         """by object id: the result as it was sent, with the location of its value"""
         self._accounts: dict[ObjectId, int] = {}
-        """by object id: the account of the task that made the value"""
         self.room = PausedWorkers(self._are_used_by, self._results.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
@@ -103,9 +102,7 @@ class NodeValues:
         return object_id in self._results and self._results[object_id].location == location
 
     def drop(self, object_id: ObjectId, location: bytes) -> bool:
-        """Remove a value if it has this location. Return whether the value was removed. Processes that have mapped the
-        value keep their mapping.
-        """
+        """Remove the value with this location, and return whether it was stored. Processes keep their mappings."""
         return self.is_at(object_id, location) and self._drop(object_id)
 
     def ids(self) -> list[ObjectId]:

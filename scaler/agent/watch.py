@@ -135,9 +135,7 @@ class AgentWatch:
         return bool(self._workers)
 
     def look(self) -> WorkersView:
-        """Ask the workers for their runs. Mail that the link then sends to itself arrives after the answers of the
-        workers.
-        """
+        """Ask the workers for their runs. Mail that the link then sends to itself arrives after the answers."""
         view = WorkersView()
         for worker in self._workers:
             worker.notify(ReportRuns(view))
@@ -188,7 +186,7 @@ class AgentWatch:
         return 0 if last is None or now <= last[0] else round(1000 * (cpu - last[1]) / (now - last[0]))
 
     def _processors(self, view: WorkersView, now: float, totals: list[_Totals], short: _ShortIds) -> bytes:
-        """Return the rows of all processes, and add the figures of each process to the totals of its worker."""
+        """Return the rows of all processes, and add their figures to the totals."""
         wants_rows = bool(self._parts & WatchedPart.PROCESSORS)
         rows = []
         for process in view.processes:
@@ -221,8 +219,6 @@ class AgentWatch:
 
 
 class _ShortIds:
-    """Computes short ids, each once for a report."""
-
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
 

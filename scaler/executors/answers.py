@@ -75,9 +75,7 @@ class Answers:
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
-        """Report printed lines. A line with None instead of a task is dropped, because the result of its task was sent
-        already.
-        """
+        """Report printed lines. A line with None instead of a task is dropped: its task has a result already."""
         batch = _OUTPUT(
             RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)
             for line, task in lines

@@ -20,9 +20,7 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
-"""How many objects may be awaited while tasks overtake a task with a missing object. An object may take long to arrive,
-but each object takes memory.
-"""
+"""How many objects may be awaited while tasks overtake a task that lacks one; each object takes memory."""
 
 
 def needs_of(task: RunTask) -> list[ObjectId]:
@@ -89,9 +87,7 @@ class Supply:
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 
     def take(self, queue: TaskQueue, stock: Stock) -> RunTask | None:
-        """Remove and return the first queued task that has all its objects, or None. Tasks before this task step
-        aside.
-        """
+        """Remove and return the first queued task that has all its objects, or None. Tasks before it step aside."""
         while row := queue.first_row():
             task = row[0]
             if self.has_all(stock, task):

@@ -42,11 +42,8 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the first row, empty if no task waits; tasks that the caller takes from this row are passed to
-        `removed`
-        """
+        """returns the first row, empty if no task waits; a caller that takes tasks passes them to `removed`"""
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
-        """the tasks that stepped aside, in rows by priority"""
         self._account = _SEVERAL
         """the account of all waiting tasks, or of the last task if no task waits; `_SEVERAL` for several accounts"""
         self.by_account: Counter[int] = Counter()
@@ -63,9 +60,7 @@ class TaskQueue:
         return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:
-        """Add tasks behind all waiting tasks of the same priority. While tasks of several accounts wait, add tasks
-        behind all waiting tasks.
-        """
+        """Add tasks behind all of the same priority, or behind all tasks while tasks of several accounts wait."""
         rows, account = self._rows, self._account
         for task in tasks:
             priority = task.priority
@@ -89,7 +84,6 @@ class TaskQueue:
         return True
 
     def _last_priority(self, most: int) -> int:
-        """Return the lowest priority of all waiting tasks, but no more than `most`."""
         lowest = (next((each for each in rows.priorities if rows[each]), most) for rows in (self._rows, self._aside))
         return min(most, *lowest)
 

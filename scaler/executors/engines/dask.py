@@ -92,9 +92,7 @@ class DaskEngine:
         return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Call `changed` with the number of threads of the Dask workers, now and at each change; 0: Dask is
-        unreachable.
-        """
+        """Call `changed` with the number of threads of Dask workers, now and at each change; 0: unreachable."""
         self._changed = changed
         asyncio.run_coroutine_threadsafe(self._follow(), self._loop)
 

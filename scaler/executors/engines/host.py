@@ -164,7 +164,6 @@ class Host:
         self._send([_result_of(task, future)])
 
     def _report(self, sentence: str) -> None:
-        """Send a sentence about the engine to the agent's log."""
         self._send([EngineDown(0, sentence)])
 
     def _resized(self, capacity: int) -> None:

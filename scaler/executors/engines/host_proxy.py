@@ -96,9 +96,7 @@ class EngineHost(Actor):
         self._link = link
         self._open: dict[RunKey, SubmitRun] = {}
         self._waiting: list[SubmitRun] = []
-        """runs that arrived while there was no host"""
         self._sent_objects: set[ObjectId] = set()
-        """the ids of the objects that were sent to the current host"""
         self._process: subprocess.Popen[bytes] | None = None
         self._end_of_process: int | None = None
         self._channel: Channel | None = None
@@ -179,7 +177,6 @@ class EngineHost(Actor):
                 logger.warning("%s", down.reason)
 
     def _lost(self) -> None:
-        """Fail the running tasks of a host that has died, and schedule the next host."""
         how = self._end_process(0.0)
         self._is_ready, self._sent_objects = False, set()
         logger.warning("engine %s: its host has died (%s); the next one starts in %.3g s",

@@ -101,9 +101,7 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts of the tasks that may have started the calling thread. Return None if the thread runs a
-        task itself, or does not wait with a client of a task.
-        """
+        """Return the contexts of tasks that may have started this thread; None if it runs a task or no client waits."""
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == reporter.address]
@@ -112,7 +110,6 @@ class ContextByThread(TaskContext):
 
 @contextmanager
 def _expecting(contexts: list[ProcessorTaskContext]) -> Iterator[None]:
-    """Record a wait that may belong to any of these contexts, while the block runs."""
     ends = [context.expect() for context in contexts]
     try:
         yield

@@ -150,9 +150,7 @@ class TaskThread:
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:
-        """Return the time of the last progress report, in microseconds since 1970, and its text; None if already
-        taken.
-        """
+        """Remove and return the last progress report, or None: microseconds since 1970, and the text."""
         self._is_report_known = False  # before the next line: a later report is announced again
         return self._reports.pop() if self._reports else None
 

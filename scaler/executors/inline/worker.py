@@ -81,11 +81,8 @@ class _State(Enum):
 
 @dataclass(eq=False)
 class _ThreadRun:
-    """A task that a thread runs, and the state of its run."""
-
     task: RunTask
     number: int
-    """the number of this run, unique in its worker"""
     thread: Runner
     started_at: float
     state: _State = _State.RUNS
@@ -174,7 +171,6 @@ class InlineWorker(Actor):
         self._report_missing(requests, taken)
 
     def _report_missing(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
-        """Report the requested runs that are neither in the queue nor in a thread."""
         known = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
         self._answers.report_missing(named, known)
 
@@ -279,7 +275,7 @@ class InlineWorker(Actor):
             self._answers.lines([(line, run.task)])
 
     def _run_if(self, news: ThreadBlocked | ThreadResumable | ThreadUnblocked | ProgressReportDue) -> _ThreadRun | None:
-        """Return the run that a message is about, or None if that run has ended."""
+        """Return the run that a message is about; None if that run has ended."""
         run = self._runs.get(news.thread)
         return run if run is not None and run.number == news.number else None
 

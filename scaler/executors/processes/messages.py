@@ -221,9 +221,7 @@ class KillProcessor:
 
 @message
 class StartProcess:
-    """Start the process of a processor. The receiver passes on the descriptors `channel` and `progress`, and closes
-    them.
-    """
+    """Start the process of a processor. The receiver passes on and closes the descriptors `channel` and `progress`."""
 
     number: int
     worker: str

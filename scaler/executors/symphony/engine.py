@@ -63,7 +63,6 @@ class _Session:
         self.handle: Any = None
 
     def send(self, attributes: Any, future: Future[RunResult], task: RunTask, serializer: Serializer) -> None:
-        """Send one task. The answer to this task settles the future."""
         number = str(self.handle.send_task_input(attributes).get_id())
         with self._lock:
             output = self._unmatched.pop(number, None)
@@ -88,7 +87,6 @@ class _Session:
         self._take(output, *sent)
 
     def failed(self, reason: str) -> None:
-        """Fail all open calls, because the session has lost them."""
         with self._lock:
             if self.failed_because:
                 return
@@ -130,7 +128,6 @@ class SymphonyEngine:
         self._new_message = message_class(soamapi)
         self._closed = threading.Event()
         self._pause_seconds = 0.0
-        """the pause before the next session is opened"""
         self._session: _Session | None = None
         self._handles: list[Any] = []
         """the connection and the session of the last attempt to open a session, as far as they were opened"""
@@ -227,7 +224,6 @@ def _callback(soamapi: Any, session: _Session) -> Any:
 
 
 def _payload(call: EngineCall) -> tuple[bytes, Serializer]:
-    """Return the input for the service, and the serializer for the result."""
     options = RunOptions.decode(call.task.options) if call.task.options else None
     if (options and options.profiling) or _may_hold_client(call):
         # A client must not be unpickled here, and needs its task context. It needs Scaler at the service anyway.
@@ -269,7 +265,6 @@ def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseExcep
 
 
 def _settle(future: Future[RunResult], result: RunResult | None = None, error: BaseException | None = None) -> None:
-    """Set the result or the error of a future, unless the future was cancelled."""
     try:
         if error is not None:
             future.set_exception(error)

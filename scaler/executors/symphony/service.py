@@ -27,8 +27,6 @@ def message_class(soamapi: Any) -> type[Any]:
     """Return the class of messages. A message is created with bytes, or empty to be filled; `payload` has the bytes."""
 
     class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
-        """The input or the output of a task."""
-
         def __init__(self, payload: bytes = b"") -> None:
             super().__init__()
             self.payload = payload
@@ -48,8 +46,6 @@ def container_class(soamapi: Any) -> type[Any]:
     message = message_class(soamapi)
 
     class TaskContainer(soamapi.ServiceContainer):  # type: ignore[misc]  # it is not installed where this is checked
-        """Runs the tasks of the service, one after the other."""
-
         def on_invoke(self, task_context: Any) -> None:
             received = message()
             task_context.populate_task_input(received)

@@ -99,7 +99,6 @@ class _Requests:
         return True
 
     def close(self) -> None:
-        """Drop the pending requests, and close their descriptors."""
         while self._waiting:
             self._drop_first()
 

@@ -99,9 +99,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker. After a success for one worker, try another
-        process.
-        """
+        """End the agent if the initializer has failed for each worker; otherwise try another process."""
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return
@@ -115,8 +113,6 @@ class ProcessorPool(Supervisor):
 
 
 class _Processors(Supervisor):
-    """Supervises the permanent processor of each worker, and the extra processors that slots have requested."""
-
     def __init__(
         self, new_processor: Callable[[int, bool], ProcessorProxy], names: tuple[str, ...], budget: RestartBudget
     ) -> None:
@@ -133,6 +129,5 @@ class _Processors(Supervisor):
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:
-        """Start an extra processor, which is not replaced when it ends in good order."""
         name = f"processor-{add.slot}-extra-{self._next_extra()}"
         self.add(ChildSpec(name, ProcessorProxy, lambda _peers: self._new_processor(add.slot, True), Restart.TRANSIENT))

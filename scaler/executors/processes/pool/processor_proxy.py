@@ -84,9 +84,7 @@ logger = logging.getLogger(__name__)
 CHANNEL_BYTES = 1024 * 1024
 """The size of the channel's send buffer, unless the system allows less. It has room for one portion of tasks."""
 READY_SECONDS = 60.0
-"""How long a processor may take to become ready. A slower processor is killed, which counts as a failure. With
-preloaded modules or an initializer of the user there is no limit.
-"""
+"""How long a processor may take to become ready; unlimited with preloaded modules or a user's initializer."""
 
 
 class ProcessorNotStartedError(ExplainedError):
@@ -156,7 +154,6 @@ class ProcessorProxy(Actor):
         self._is_ready = False
         self._is_end_reported = False
         self._how = ""
-        """how the process ended, as a part of a sentence"""
         self._killed_because = ""
         self._died = TaskStatus.PROCESSOR_DIED
         self._results_taken = 0
@@ -401,9 +398,7 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. When the whole agent ends, no fork server proxy handles the kill request. Then the process
-        interrupts its task and ends by itself.
-        """
+        """Kill the process. If the whole agent ends, nothing handles this request, and the process ends by itself."""
         self._end(is_failure=False)
 
     def on_failure(self, *_error: object) -> None:

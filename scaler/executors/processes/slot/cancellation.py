@@ -112,7 +112,6 @@ class Cancellation:
         processor.proxy.send(KillProcessor(processor.number, reason))
 
     def _insist(self, due: StopDue) -> None:
-        """Interrupt or withhold again the runs that must end and have not ended yet."""
         processor, stop = self._processors.get(due.number), self.stops.get(due.number)
         if processor is None or stop is None or processor.state in KILLED_STATES:
             return
@@ -123,7 +122,6 @@ class Cancellation:
         self._schedule(INSIST_SECONDS, due)
 
     def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
-        """Interrupt the running task if it must end, and withhold the waiting tasks that must end."""
         executing = processor.progress.executing
         numbers = [
             number

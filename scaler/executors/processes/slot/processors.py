@@ -164,9 +164,7 @@ class Processors:
         return self._members.get(number)
 
     def in_state(self, state: State) -> dict[int, ProcessorRecord]:
-        """Return a live view of the processors in this state, by number. The last one is the last that entered the
-        state.
-        """
+        """Return a live view of the processors in this state, by number; the last one entered the state last."""
         return self._by_state[state]
 
     def coming(self) -> int:
@@ -254,9 +252,7 @@ class Processors:
         self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:
-        """Return the resumable processor whose task has the greatest priority. Among equal priorities, the first that
-        requested the slot is returned.
-        """
+        """Return the resumable processor whose task has the greatest priority; among equals, the first that asked."""
         blocked = self._blocked
         return max(self._by_state[RESUMABLE].values(), key=lambda processor: blocked[processor.number].priority)
 

@@ -120,9 +120,7 @@ class Recall:
         return RecallDue(processor.number, executing, last)
 
     def _check(self, check: StuckCheck) -> None:
-        """Withhold the tasks behind the executing task, if the processor has finished no task since the check was
-        scheduled.
-        """
+        """Withhold the tasks behind the executing task, if no task was finished since the check was scheduled."""
         watched = self._watched.get(check.number)
         if watched is None or watched[0] != check.results_seen:
             return  # another check is scheduled

@@ -110,8 +110,8 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Record a failed start. If the pool retries it, the processor counts as requested, because a new request would
-        start one processor too many.
+        """Record a failed start. A start that the pool retries counts as requested; a new request would be one too
+        many.
         """
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
@@ -120,7 +120,6 @@ class Reserve:
             self._is_usual_due |= not_coming.is_tried_again
 
     def _kept(self, stays: ProcessorKept) -> None:
-        """Keep a dismissed processor that cannot end: a client in it has open tasks."""
         processor = self._processors.get(stays.number)
         if processor is not None:
             self._processors.apply(processor, STAY)

@@ -171,7 +171,6 @@ class Slot(Actor):
 
     @handles(Batch[RecallRequest])
     def _recall_requested(self, requests: Batch[RecallRequest]) -> None:
-        """Return the requested tasks that are in the queue; tasks in a processor stay."""
         taken = self._queue.take_out(set(map(run_of, requests)))
         self._answers.recalled(taken)
         known = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))
@@ -301,7 +300,6 @@ class Slot(Actor):
                 yield result
 
     def _split(self, processor: ProcessorRecord) -> None:
-        """Make each row of the ranges that a processor holds a task of its own."""
         if processor.extra_rows:
             self._link.send(SplitRows(processor.split()))
 
@@ -386,7 +384,6 @@ class Slot(Actor):
 
     @handles(SendTasks)
     def _handed_out(self, hand: SendTasks) -> None:
-        """Estimate the duration of the task that was sent alone, and watch the task."""
         self._prefetch.weigh()
         processor = self._processors.get(hand.number)
         if processor is not None:

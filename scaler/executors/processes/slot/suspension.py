@@ -38,11 +38,8 @@ class SuspensionDue:
 
 
 class _Wait(NamedTuple):
-    """A wait in which the process may be stopped."""
-
     number: int
     ends_at: float
-    """the latest end of the wait"""
 
 
 class Suspension:
@@ -84,7 +81,6 @@ class Suspension:
         self._continue(processor)
 
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Stop each process whose client only waits. Continue a process when an item is on its way to its client."""
         for news in batch:
             wait = self._waits.get(news.processor)
             processor = self._processors.get(news.processor)
@@ -103,7 +99,6 @@ class Suspension:
         self._schedule(seconds, SuspensionDue(processor.number, self._stops))
 
     def _stop_over(self, due: SuspensionDue) -> None:
-        """Continue a process that was stopped for long enough, or whose wait has reached its time limit."""
         processor = self._processors.get(due.number)
         if processor is not None and self._stopped.get(due.number) == due.stop:
             self._continue(processor)

@@ -52,7 +52,6 @@ class TimeLimit:
         self._schedule = schedule
         self._end = end
         self._due_at: dict[int, float] = {}
-        """by processor number: the time of the next check"""
         self.mail: Mail = {LimitDue: self._due}
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -79,9 +78,7 @@ class TimeLimit:
         return shortest
 
     def _due(self, due: LimitDue) -> None:
-        """End the executing task if it is overdue. Schedule the next check for the earliest time at which a task can be
-        overdue.
-        """
+        """End the executing task if it is overdue. Schedule the next check for the earliest possible overdue time."""
         if self._now() < self._due_at.get(due.number, math.inf):
             return  # it was checked, or a later check is scheduled
         del self._due_at[due.number]

@@ -106,9 +106,7 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks; None if no processor may, or if a blocked task resumes
-        instead.
-        """
+        """Return the processor that gets the next tasks; None if none may, or if a blocked task resumes instead."""
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active
@@ -142,7 +140,6 @@ class SlotTurns:
             self._recall.watch(processor)
 
     def _block(self, blocks: ProcessorBlocked) -> None:
-        """Free the slot of a task that waits for other tasks."""
         processor = self._processors.get(blocks.number)
         task = processor.executed_task(blocks.task) if processor is not None else None
         if processor is None or task is None or processor.state in KILLED_STATES:
@@ -169,7 +166,6 @@ class SlotTurns:
             )
 
     def _ask(self, asks: ProcessorResumable) -> None:
-        """Make a blocked task wait for the slot, because the tasks that it waited for have ended."""
         processor = self._waiting_one(asks)
         if processor is None:
             return
@@ -180,7 +176,6 @@ class SlotTurns:
             self._processors.ask(processor)
 
     def _unblock(self, unblocks: ProcessorUnblocked) -> None:
-        """Record that a blocked task has resumed without a request."""
         processor = self._waiting_one(unblocks)
         if processor is None:
             return
@@ -201,7 +196,6 @@ class SlotTurns:
         return processor if task is not None and task is self._processors.blocked_task(processor) else None
 
     def _permit(self, processor: ProcessorRecord) -> None:
-        """Give the slot to a task that requested it, and resume the task."""
         self._report_unblocked(processor)
         self._give_slot(processor)
         self._send_resume(processor)

@@ -4,9 +4,8 @@
                 ^          ^
                 +-> ObjectCache
 
-The agent never runs user code and never unpickles, so it handles heartbeats, cancels and deaths of processors at once,
-whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent with an
-error, and the scheduler reassigns the tasks of the agent.
+The agent never runs user code and never unpickles, so no task delays heartbeats, cancels and reports of deaths. An
+executor runs the tasks (`scaler.executors`). If an actor fails, the agent ends, and the scheduler reassigns its tasks.
 """
 
 from __future__ import annotations
@@ -67,25 +66,22 @@ ELASTIC_MOST = 256
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
-    """Run the agent of a cluster until it ends. The agent leaves nothing behind that it started.
+    """Run the agent of a cluster until it ends, with everything that it started.
 
-    The agent ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without a
-    scheduler.
+    The agent ends on SIGTERM, SIGINT, SIGHUP, a disconnect by the scheduler, or after too long without a scheduler.
 
     Args:
-        lifeline: a descriptor that the parent process holds open. When it closes, the parent has ended and the agent
-            ends at once. Anything that the parent writes ends the agent in good order. With a lifeline, SIGINT is
-            ignored, because Ctrl-C reaches the parent too.
+        lifeline: a descriptor that the parent process holds open. When it closes, the agent ends at once. Anything that
+            the parent writes ends the agent in good order. With a lifeline, SIGINT is ignored: Ctrl-C reaches the
+            parent.
         on_started: called when the agent runs, before the scheduler has answered.
 
     Returns:
-        the exit code for the process: 0; 1 if the scheduler refused the cluster; 70 after a failure that a restart
-        does not mend.
+        the exit code: 0; 1 if the scheduler refused the cluster; 70 after a failure that a restart does not mend.
 
     Raises:
         PreparationError: if a module cannot be preloaded, or the initializer fails in the first process of each worker.
-        ConfigError: if there is no such engine, the engine cannot do what the settings ask for, or too few files may be
-            open.
+        ConfigError: if the engine is unknown or cannot do what the settings ask for, or too few files may be open.
     """
     executor = load_executor(config)
     check_gpus(config, os.environ)
@@ -241,11 +237,7 @@ def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
 
 
 def snapshot(report: Report, endpoint: Endpoint, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return a text that describes what the agent does now.
-
-    Args:
-        counts: further counts of the process, shown in the last line.
-    """
+    """Return a text that describes what the agent does now; the last line shows the further `counts`."""
     ((state, link),) = report.of("link")
     workers = report.of("worker")
     busy = sum(worker["tasks"] > 0 for _, worker in workers)

@@ -1,8 +1,7 @@
 """ConnectionManager: the agent's successive connections to its scheduler, from the first hello to the goodbye.
 
-It is a part of the link, which passes on what arrives (batches, `LinkLost`). A `ConversationState`, which clients use
-too (`scaler/peer`), decides when to connect, to send a hello or to give up. Before the welcome, only the hello is sent.
-Messages other than hellos, heartbeats and goodbyes belong to the link (`link.py`).
+A `ConversationState`, which clients use too (`scaler/peer`), decides when to connect, to send a hello or to give up.
+Before the welcome, only the hello is sent. All other messages belong to the link (`link.py`), which owns this object.
 """
 
 from __future__ import annotations
@@ -75,14 +74,11 @@ class ConnectionManager:
     """Sends the hellos, heartbeats and goodbyes of an agent, as a part of the link.
 
     Args:
-        session_state: what the agent has, to be sent on each new connection.
         end: called once with the exit code when the agent must end.
         link: the actor to which this object belongs.
 
     Attributes:
-        conversation: the state of the conversation with the scheduler.
         mail: the handler of each message type that the link passes on.
-        round_trip_us: the round trip of the last heartbeat, in microseconds.
     """
 
     round_trip_us = 0

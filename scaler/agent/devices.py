@@ -1,9 +1,8 @@
 """Devices: the numbers of the GPUs of its node that each run may use.
 
-Used by the link. The scheduler counts the GPUs that are taken. The agent chooses the numbers, because a run stays at
-its agent when the scheduler is restarted. Two runs share a number only if more GPUs are taken than the node has, which
-happens when blocked tasks resume. A worker gets the same numbers again if possible, because the processes of the worker
-may have opened these devices. A run is never delayed for lack of a free device.
+The scheduler counts the GPUs that are taken. The agent chooses the numbers, because a run outlives its scheduler. Two
+runs share a number only if blocked tasks resume on more GPUs than the node has; no run waits for a free device. A
+worker gets the same numbers again if possible, because its processes may have opened these devices.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to connect.
 
-The shell calls `receive` and `flush`. The edge sends received items to the link as batches. The link learns which items
-were acknowledged when it has handled these batches, so that no handler waits for acknowledgements. Items of the link
-leave once per turn of the shell. Without a connection they wait, since the session may resume. If bytes cannot be
-decoded, the edge closes the connection and reports that to the link, and raises nothing. The edge holds no state of the
-protocol.
+The edge sends received items to the link as batches. The link learns which items were acknowledged when it has handled
+these batches, so that no handler waits for acknowledgements. Items of the link leave once per turn of the shell;
+without a connection they wait, since the session may resume. If bytes cannot be decoded, the edge closes the
+connection and reports that to the link. The edge holds no state of the protocol.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Ledger: the open tasks of an agent, and the results that the scheduler may not have received.
 
-Used by the link, which records received and sent items in the ledger. A task is open until its result arrives or the
-task is recalled. A result is kept until the scheduler has acknowledged it. The ledger sends nothing.
+Used by the link. A task is open until its result arrives or the task is recalled. A result is kept until the scheduler
+has acknowledged it.
 
     RunTask --> open --result--> kept --acknowledged--> removed
                  |  blocks <--> resumes
                  +--recalled--> removed
 
-A task that was taken from its worker may return under a new attempt before the old attempt has ended. So each message
-about a run names its attempt, and only the newest attempt is open. Tasks that were open when another scheduler took
-over stay open, under the attempt that the earlier scheduler gave them.
+A task may return under a new attempt before its old attempt has ended. So each message about a run names its attempt,
+and only the newest attempt is open. Tasks stay open under another scheduler, with the attempt of the earlier scheduler.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class Ledger:
     """Records the open tasks and the kept results of an agent.
 
     Args:
-        scheduler: the name of the scheduler in errors.
         values: keeps large results on this node; None: large results are sent to the scheduler.
     """
 
@@ -83,8 +81,7 @@ class Ledger:
     def held(self) -> bytes:
         """Return the open runs and kept results for a hello, packed, at most `HELD_MOST`.
 
-        Runs whose values are stored are included, because a new scheduler does not know them, unless a newer attempt is
-        open.
+        Stored results without a newer open attempt are included, because a new scheduler does not know them.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
@@ -100,8 +97,9 @@ class Ledger:
         return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in order, and then the results whose values are stored, which a
-        new scheduler does not know. Results that are too large for the scheduler become failures.
+        """Return the results that may not have arrived, in order, and then the results with stored values.
+
+        A new scheduler does not know the latter. Results that are too large for the scheduler become failures.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -122,10 +120,8 @@ class Ledger:
     def keep_for_next_scheduler(self, on_their_way: Iterable[Any] = ()) -> None:
         """Keep all open tasks and results for another scheduler, which numbers its attempts in another way.
 
-        A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them.
-
-        Args:
-            on_their_way: the large items that were sent to the last scheduler, wholly or in part, and have not arrived.
+        A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them:
+        `on_their_way` has the large items that have not wholly arrived.
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
@@ -267,8 +263,7 @@ class Ledger:
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
         """Return cancels to send once more, and lost runs, among runs that their worker reported as missing.
 
-        Runs that are no longer open are ignored. A cancel is repeated if the task was sent to the worker again
-        meanwhile.
+        Closed runs are ignored. A cancel is repeated if its task was sent to the worker again meanwhile.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []

@@ -2,10 +2,8 @@
 
 It receives batches and `LinkLost` from the edge, results from workers, and requests from the object cache. It sends
 tasks and cancels to the workers, objects to the cache, and all items for the scheduler to the edge. It decodes no
-payload.
-
-The `ConnectionManager` of the link handles hellos, heartbeats and goodbyes. Results are kept until the scheduler has
-acknowledged them, and are the first items of a new session. Tasks continue while the scheduler is away.
+payload. Its `ConnectionManager` handles hellos, heartbeats and goodbyes. Results are kept until the scheduler has
+acknowledged them, and start each new session. Tasks continue while the scheduler is away.
 """
 
 from __future__ import annotations
@@ -109,9 +107,8 @@ class AgentLink(Actor):
 
     Args:
         end: called once with the exit code when the agent must end.
-        capabilities: the resources of the node, as text for the hello.
-        can_report_runs: whether the workers answer `ReportRuns`.
         n_open: how many workers take tasks at first, counted from the first one; None: all workers, always.
+        can_report_runs: whether the workers answer `ReportRuns`.
         can_restart: whether the workers obey `RestartProcesses`.
         values: keeps large results on this node; None: large results are sent to the scheduler.
         takes_rows: whether the workers take ranges.

@@ -1,8 +1,4 @@
-"""Messages between the actors of an agent.
-
-Messages between these actors and the executor of a node are in `scaler.executors.messages`, messages between processes
-in `scaler.wire.messages`.
-"""
+"""Messages between the actors of an agent; those with its executor are in `scaler.executors.messages`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
 """ObjectCache: the functions and objects of a node, each fetched once for all its workers.
 
-It receives `NeedObject` from workers, and answers, requests and deletes of the scheduler from the link. It sends
-objects to the workers, and requests and answers for the scheduler to the link. It never reads an object. A large object
-lies in one block of shared memory that all processors map. Unread objects that exceed the memory are on disk
-(`scaler.store`). Results of this node (`NodeValues`) are objects too: the scheduler requests a result if a reader
-cannot open the location of the result.
+It answers `NeedObject` of workers, and requests and deletes of the scheduler through the link. It never reads an
+object. A large object lies in one block of shared memory that all processors map; unread objects that exceed the memory
+are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too, for readers that cannot open their
+location.
 
-All clients share a function, so no client may replace a function. The cache keeps a called function only if its content
-matches its id, wherever the content came from.
+All clients share a function, so the cache keeps a called function only if its content matches its id.
 """
 
 from __future__ import annotations
@@ -79,7 +77,6 @@ class ObjectCache(Actor):
     """Fetches the objects that workers need. An object stays until the scheduler deletes it.
 
     Args:
-        store: holds the objects.
         values: knows which objects are results of this node.
         can_pause: whether workers obey `PauseTasks`.
     """

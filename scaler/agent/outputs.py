@@ -1,7 +1,7 @@
 """OutputLimiter: bounds the printed lines of a node's tasks that travel to the scheduler.
 
-Used by the link. All workers together may send a limited number of lines per second. Further lines are dropped and
-counted by run. The count travels with the next line of the run, or before the result of the run.
+Used by the link. Lines beyond the limit of all workers together are dropped and counted by run; the count travels with
+the next line or before the result of the run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ BURST_SECONDS = 4
 
 
 class OutputLimiter:
-    """Limits how many printed lines a node sends.
-
-    Args:
-        lines_per_second: the limit for one worker.
-        clock: returns the time in seconds.
-    """
+    """Limits how many printed lines a node sends; `lines_per_second` is the limit for one worker."""
 
     def __init__(self, lines_per_second: float, clock: Callable[[], float]) -> None:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
@@ -37,11 +32,7 @@ class OutputLimiter:
         self._clock = clock
 
     def passing(self, lines: Iterable[RunOutput], is_up: bool) -> Batch[RunOutput]:
-        """Return those of these lines that are sent now.
-
-        Args:
-            is_up: whether there is a scheduler now; if not, all lines are dropped.
-        """
+        """Return those of these lines that are sent now: none if no scheduler is there (`is_up`)."""
         passing = Batch[RunOutput]()
         for line in lines:
             if line.stream == OutputStream.REPORT:  # reports are few, and only the latest counts

@@ -1,10 +1,10 @@
 """PausedWorkers: the workers of a node that are paused for lack of memory for their results.
 
 Used by the object cache, and owned by `NodeValues`. A worker is paused when its result exceeds the budget. All paused
-workers resume when memory is free. Until then, one task starts for each result that was read or dropped. This is the
-task that the scheduler's order puts first, at whatever worker, because readers need results in that order. If no result
-is read, each paused worker starts one more task after a while. One value that a client waits for is admitted in
-addition: its task has the greatest priority that a user can set.
+workers resume when memory is free. Until then, one task starts for each result that was read or dropped: the task that
+the scheduler's order puts first, because readers need results in that order. If no result is read, each paused worker
+starts one more task after a while. One value that a client waits for is admitted in addition: its task has the greatest
+priority that a user can set.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class PausedWorkers:
     """Decides which tasks paused workers start.
 
     Args:
-        are_used_by: returns whether a task uses stored values. Such a task starts anyway, since its end may free
-            memory.
+        are_used_by: returns whether a task uses stored values. Such a task starts anyway: its end may free memory.
         is_here: returns whether a result is stored and unread.
 
     Attributes:

@@ -1,7 +1,6 @@
 """SessionState: the runs and results that an agent keeps across sessions, and the initial items of a session.
 
-Used by the link, which records runs and results, and by `ConnectionManager`, which sends the initial items after a
-welcome. It asks the workers to split and return tasks, and the object cache to report its objects.
+Used by the link and by its `ConnectionManager`, which sends the initial items after a welcome.
 """
 
 from __future__ import annotations
@@ -28,11 +27,9 @@ class SessionState:
     """The runs, results, requests and ended processors of one agent.
 
     Args:
-        endpoint: the address of the scheduler.
         values: keeps large results on this node; None: large results are sent to the scheduler.
 
     Attributes:
-        ledger: the runs and their results.
         requested: by requested object: whether the location of the object could not be opened.
         gone: processors that have ended.
         closed: how many workers, counted from the last one, take no tasks; None: the number never changes.
@@ -79,11 +76,10 @@ class SessionState:
         self._objects.send(ReportKeptObjects())
 
     def start_over(self, on_their_way: Sequence[Any]) -> None:
-        """Keep all runs and results for another scheduler. That scheduler adopts those that its clients still want, and
-        cancels the rest.
+        """Keep all runs and results for another scheduler, which adopts or cancels them.
 
         Args:
-            on_their_way: the large items that were sent to the last scheduler, wholly or in part, and have not arrived.
+            on_their_way: large items that were sent to the last scheduler, wholly or in part, and have not arrived.
         """
         self.ledger.keep_for_next_scheduler(on_their_way)
         self.report_kept_objects()

@@ -1,7 +1,6 @@
 """Tally: counts the runs of an agent by worker and function while it is watched, and the time that workers are busy.
 
-The ledger adds each run that ends; each report empties the tally (`watch.py`). A tally exists only while a scheduler
-requests reports. The busy time includes runs that have not ended.
+The ledger adds each run that ends; each report empties the tally (`watch.py`). Busy time includes open runs.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ class Tally:
     def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
         """Remove and return the counts by worker and by function: runs by outcome, microseconds, and the histogram.
 
-        Args:
-            running: the runs that have not ended, each with the microseconds that it has run so far.
+        `running` has the open runs, each with the microseconds that it has run so far.
         """
         entries, self._entries = self._entries, {}
         by_worker: dict[int, dict[ObjectId, list[int]]] = {}

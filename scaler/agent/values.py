@@ -1,8 +1,8 @@
 """NodeValues: the large results of a node's tasks, kept in its store until the scheduler deletes them.
 
 The ledger adds results and sends their locations, also to each new scheduler. The object cache serves and drops
-results. Ledger and cache share nothing else, and no value is read here. A large value stays in the block in which it
-arrived. A value without a block is sent to the scheduler instead, and so is a block beyond the limit of open files.
+results. No value is read here. A large value stays in the block in which it arrived. A value without a block is sent to
+the scheduler instead, and so is a block beyond the limit of open files.
 """
 
 from __future__ import annotations
@@ -36,14 +36,9 @@ class NodeValues:
         """returns figures about the contents of the store, for viewers"""
 
     def take(self, result: RunResult, account: int) -> RunResult:
-        """Store the frames of a result, in place of an earlier result of the same task. Return the result with a
-        location instead of the frames.
+        """Store the frames of a result. Return the result with a location instead of the frames.
 
-        Return the result unchanged if the frames cannot be stored, or if a copy or a result of another account has this
-        id.
-
-        Args:
-            account: the account of the task.
+        Return the result unchanged if its frames cannot be stored, or if its id has a copy or another account's result.
 
         Raises:
             ObjectTooLargeError: if the store can never have room for the frames.

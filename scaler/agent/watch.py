@@ -1,9 +1,7 @@
-"""AgentWatch: periodic reports of what the workers of an agent do, while the scheduler is watched.
+"""AgentWatch: periodic reports of what the workers of an agent do, while the scheduler requests them (`WatchRequest`).
 
-The scheduler requests reports (`WatchRequest`); the link owns the watch and sends the reports. In each interval, the
-watch asks the workers for their runs and processes, the ledger for the tasks, and the system for processor time and
-memory. Workers of an executor without `ExecutorFeature.WATCH` are not asked, and the report has only their tasks.
-Without a request, the watch does nothing.
+In each interval, the watch asks the workers for their runs and processes, the ledger for the tasks, and the system for
+processor time and memory. Without `ExecutorFeature.WATCH`, the report has only the tasks of the workers.
 """
 
 from __future__ import annotations
@@ -82,13 +80,9 @@ class AgentWatch:
     """Makes the reports of one agent.
 
     Args:
-        host: the name of the machine.
-        engine: the engine that runs the tasks.
         workers: the workers that report runs and processes; empty if the executor cannot report these.
         count: the number of all workers.
-        ledger: the open tasks of the workers.
         reported: for each worker, the task that last reported its progress, and when.
-        values: the values of the agent; the report describes the store of these values.
     """
 
     def __init__(
@@ -322,7 +316,7 @@ class RunStatusDue:
 def run_statuses(
     questions: Iterable[RunQuestion], view: WorkersView | None, ledger: Ledger, held: Container[int] = ()
 ) -> Iterator[RunStatus]:
-    """Yield the states of these runs. Runs that are not open are left out, because their results are under way.
+    """Yield the states of those runs that are open: results of other runs are under way.
 
     Args:
         view: what the workers execute; None: the workers cannot report that.

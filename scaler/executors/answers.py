@@ -1,4 +1,4 @@
-"""Answers: the reports about runs that the workers of all executors send to the link, except results of functions.
+"""Answers: the reports of all executors about runs, except results of functions.
 
 The caller ensures that a run is answered once, and only after it has ended.
 """

@@ -149,10 +149,9 @@ class Executor(Protocol):
 
     @property
     def capacity(self) -> int | None:
-        """How many tasks the executor can run at once; None if unknown.
+        """How many tasks the executor can run at once; None if unknown. Changes with `ExecutorFeature.ELASTIC`.
 
-        If the settings of a node name no number of workers, the node has this number of workers. If the number is None,
-        the node has one worker for each core. With `ExecutorFeature.ELASTIC`, the number changes later.
+        A node whose settings name no number of workers has this number, or if it is None, one worker for each core.
         """
 
     @property
@@ -160,11 +159,9 @@ class Executor(Protocol):
         """The resources of the node that tasks may request, with the amount of each: `{"gpu": 2}`. Read once."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the specifications of the executor's actors, including one for each worker, named
-        `worker_child(index)`.
+        """Return the specifications of the executor's actors, one for each worker named `worker_child(index)`.
 
-        These actors find the agent's actors among their peers, as `LINK` and `OBJECTS`. If an actor fails, the agent
-        ends.
+        Their peers include the agent's actors, as `LINK` and `OBJECTS`. If an actor fails, the agent ends.
         """
 
 
@@ -176,13 +173,11 @@ def worker_child(index: int) -> str:
 def load_executor(config: ClusterConfig) -> Executor:
     """Return the executor that runs the tasks of a node.
 
-    The name of the engine is an entry point in the group `scaler.engines`, which is called with the whole text of the
-    setting `engine`: `NAME` or `NAME://REST`.
+    The engine `NAME` or `NAME://REST` is an entry point in the group `scaler.engines`, called with the whole text.
 
     Raises:
-        ConfigError: if no engine has this name (the text lists the installed engines), if the engine cannot be loaded,
-            or
-            if the engine cannot do what the settings ask for.
+        ConfigError: if no engine has this name (the text lists the installed engines), or the engine cannot be loaded
+            or cannot do what the settings ask for.
     """
     engine = config.engine
     name = engine.partition("://")[0]

@@ -1,9 +1,4 @@
-"""Messages between the agent and the executor of its node, as the contract in `executor.py` describes them.
-
-    Link <--> executor <--> ObjectCache
-
-Each executor defines its own internal messages. Messages between processes are in `scaler.wire.messages`.
-"""
+"""Messages between the agent and the executor of its node, as the contract in `executor.py` describes them."""
 
 from __future__ import annotations
 

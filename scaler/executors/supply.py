@@ -58,7 +58,7 @@ class Supply:
     """Requests the objects that the tasks of one worker need.
 
     Args:
-        ask: requests the object with this id; the second argument is whether a task calls the object.
+        ask: requests an object by id; the second argument is whether a task calls the object.
     """
 
     def __init__(self, ask: Callable[[ObjectId, bool], None]) -> None:
@@ -80,7 +80,7 @@ class Supply:
         return True
 
     def holds_up(self, stock: Stock, task: RunTask) -> bool:
-        """Return whether the tasks behind a task with missing objects must wait, instead of overtaking this task.
+        """Return whether tasks must wait behind a task with missing objects, instead of overtaking it.
 
         They wait if its function is missing, which arrives soon, or if too many objects are awaited.
         """
@@ -108,10 +108,9 @@ class Supply:
         self._retried.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """Request an unavailable object once more. After the second failure, return the runs that waited for the
-        object.
+        """Request an unavailable object once more. After a second failure, return the runs that waited for it.
 
-        The first answer is not final: a client may have stored the object and submitted a task after the first request.
+        The first answer is not final: a client may have stored the object since the first request.
         """
         self._awaited.discard(object_id)
         retried = self._retried.pop(object_id, None)

@@ -1,13 +1,11 @@
 """TaskQueue: the waiting tasks of one worker, by priority, and in order of arrival within one priority.
 
-Only its worker changes the queue. All tasks of one priority are in one row, and nearly always there is only one row.
-Each depth of nested tasks adds a row, and so does each priority that users set. A task that lacks an object steps
+All tasks of one priority are in one row, and nearly always there is only one row. A task that lacks an object steps
 aside, so that it does not block the tasks behind it, and later returns to the front.
 
-While tasks of several clients wait, they run in order of arrival, whatever their depth. Otherwise a client whose tasks
-keep submitting tasks would overtake all other clients forever. The scheduler sends tasks in their order, and the queue
-holds only some 50 ms of work. Tasks are counted by account only while tasks of several accounts wait, so no cost
-depends on the length of the queue.
+While tasks of several clients wait, they run in order of arrival, whatever their depth: otherwise a client whose tasks
+keep submitting tasks would overtake all others forever. The queue holds only some 50 ms of work. Tasks are counted by
+account only while tasks of several accounts wait, so no cost depends on the length of the queue.
 """
 
 from __future__ import annotations

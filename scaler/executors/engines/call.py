@@ -1,8 +1,7 @@
 """EngineCall: a task with everything that it needs, and the code that runs it in a process of the engine.
 
-The engine host creates a call without reading its content. The engine sends the call to one of the engine's processes,
-where Scaler is installed and calls `run`. Clients inside the task find the scheduler through `CallContext`. After the
-task, its context and values are removed from the process.
+The engine host creates a call without reading its content. Scaler must be installed where the engine runs it. After
+the task, its context and values are removed from the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DaskEngine: runs each call as a task of a Dask cluster, `--engine dask://HOST:PORT`.
 
-Called by the engine host; the loop of the Dask client has its own thread. Dask queues the tasks by their priorities.
-While a task waits for its children, other tasks use its thread at the Dask worker. If the Dask scheduler is lost, the
-tasks of the engine return to the scheduler of Scaler, and the engine reconnects with growing pauses.
+Called by the engine host; the loop of the Dask client has its own thread. While a task waits for its children, other
+tasks use its thread at the Dask worker. If the Dask scheduler is lost, its tasks return to the scheduler of Scaler, and
+the engine reconnects with growing pauses.
 
     submit --> loop: connected? --> Dask scheduler --> Dask worker: run_here --> result
 
@@ -126,7 +126,7 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a lost task. If several tasks are lost together, report only the first one.
+        """Return the error of a lost task; of several tasks that are lost together, report only the first.
 
         While Dask cannot be reached, report no capacity, so that no task returns to Dask.
         """
@@ -182,8 +182,7 @@ class DaskEngine:
 async def connect(address: str) -> Any:
     """Return a Dask client that is connected.
 
-    Retry after an AssertionError: a Dask scheduler that broadcasts during the hello of a client sends broadcast and
-    hello in one message.
+    Retry after an AssertionError: a broadcast of the Dask scheduler may arrive in one message with the hello.
     """
     for _ in range(CONNECT_TRIES):
         client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")

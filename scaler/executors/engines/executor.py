@@ -85,7 +85,7 @@ class Ray(ForeignEngine):
 class Symphony(ForeignEngine):
     """Runs each task as a task of a session of a Symphony service: `--engine symphony://SERVICE`.
 
-    A waiting parent keeps its slot in Symphony, which does not know about the wait. So a deeper task starts at once.
+    Symphony does not know that a parent waits, so a deeper task starts at once.
     """
 
     maker = "scaler.executors.symphony.engine:symphony_engine"

@@ -2,10 +2,9 @@
 
     agent <--channel--> reader --calls--> submitter --> engine --futures--> results --> channel
 
-The host uses the protocol of processors (`protocol/processor.capnp`), for many tasks at once. The reader takes tasks,
-objects and cancels at once, however long the engine takes to accept a task. An exception of the engine is the result of
-a task, and never ends the host. The host ends with the agent, together with all processes that the engine has started
-on this machine.
+The host uses the protocol of processors (`protocol/processor.capnp`). The reader never waits until the engine accepts a
+task. An exception of the engine is the result of a task, and never ends the host. The host ends with the agent,
+together with all processes that the engine has started on this machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-It receives `SubmitRun`, `DropRun` and `DropHostObjects` from workers, and messages of the host over the channel. It
-reports the end of each run to the worker (`TaskEnded`), and processes of clients that have ended to the link. A host
-that dies is started again after a pause; the running tasks of this host have died too. The proxy never blocks on the
-host, and reads no task.
+It reports the end of each run to its worker (`TaskEnded`), and the end of clients' processes to the link. A host that
+dies is started again after a pause; its running tasks are lost. The proxy never blocks on the host, and reads no task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
        +--EngineDown, final, and none was ever UP--> the end of the agent
@@ -83,12 +81,7 @@ class _HostStartDue:
 
 
 class EngineHost(Actor):
-    """Starts the host process, and passes tasks and results between the workers and the host.
-
-    Args:
-        settings: the settings of each host that is started.
-        link: receives the numbers of processes of clients that have ended.
-    """
+    """Starts the host process with `settings`, and passes tasks and results between the workers and the host."""
 
     def __init__(self, shell: Shell, settings: HostSettings, link: ActorRef) -> None:
         self._shell = shell

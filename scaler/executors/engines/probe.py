@@ -1,7 +1,6 @@
 """Probe: a process that asks an engine how many tasks it can run, because the agent runs no foreign code.
 
-Called by executors, when an agent starts whose settings name no number of workers. A failure of the probe is not
-reported: the engine host fails in the same way and reports the failure.
+A failure of the probe is not reported: the engine host fails in the same way and reports the failure.
 """
 
 from __future__ import annotations

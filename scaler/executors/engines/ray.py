@@ -1,10 +1,7 @@
 """RayEngine: runs each call as a task of a Ray cluster, `--engine ray://HOST:PORT`, `ray://auto` or `ray://local`.
 
 Called by the engine host. A nested task requests no CPU from Ray: it runs in place of its parent, whose CPU Ray still
-counts during the wait. The workers of the agent limit how many tasks run at once.
-
-    submit --> Ray: run, in a worker process of Ray --> result
-    cancel --> KeyboardInterrupt in the task
+counts during the wait. A cancel raises KeyboardInterrupt in the task.
 
 This module can be imported only with the package `ray`.
 """

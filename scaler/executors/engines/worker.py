@@ -1,9 +1,8 @@
 """EngineWorker: one worker of a foreign engine: a slot for one task at a time in the engine.
 
-It differs from a worker of the engine `inline` in its runner, which sends the tasks to the engine host. The client of a
-task reports to the scheduler that the task waits for its children, and another task then runs in the slot. Some engines
-cannot report such waits reliably. For these, a task that is deeper than all running tasks starts at once, because a
-running task may wait for it. All other tasks stay in the worker's queue, because an engine knows no priorities.
+When the client of a task reports to the scheduler that the task waits, another task runs in the slot. Some engines
+cannot report such waits reliably: there, a task that is deeper than all running tasks starts at once, because a running
+task may wait for it. All other tasks stay in the worker's queue, because an engine knows no priorities.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ class EngineWorker(InlineWorker):
     """Queues the tasks of one worker, and passes them to a foreign engine one at a time.
 
     Args:
-        host: the proxy of the engine's host.
         is_deeper_first: whether a task that is deeper than all running tasks starts at once.
     """
 

@@ -1,8 +1,6 @@
 """LocalThreads: the executor that runs tasks in threads of the agent's process, `--engine inline`.
 
-    InlineWorker 0 .. n-1, each with a thread for its running task, and one for each of its blocked tasks
-
-It has the optional features `WAITS` and `WATCH` only, because a thread ends only when the function of its task ends.
+Each InlineWorker has a thread for its running task, and one for each of its blocked tasks.
 """
 
 from __future__ import annotations

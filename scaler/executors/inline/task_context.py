@@ -4,10 +4,9 @@
     thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
-Clients in any thread use this context. A thread that a task has started itself looks like a thread of the user. When
-such a thread waits with the client of a task, its task is unknown. So all tasks of the process that use the same
-scheduler give up their slots. One running task too many is better than a task that waits for its own slot forever. A
-thread that runs no task never gets the context of a task.
+A thread that a task has started itself looks like a thread of the user. When such a thread waits with the client of a
+task, its task is unknown, so all tasks of the process that use the same scheduler give up their slots. One running task
+too many is better than a task that waits for its own slot forever.
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ def _of_thread(name: str) -> Any:
 
 
 class ContextByThread(TaskContext):
-    """The task context of a process, which differs by the calling thread.
-
-    Args:
-        others: the context of all threads that run no task.
-    """
+    """The task context of a process, which differs by the calling thread; `others` is for threads without tasks."""
 
     def __init__(self, others: TaskContext) -> None:
         self._others = others
@@ -73,11 +68,7 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """The number of the task of this thread.
-
-        In a thread without a task, it is 1 while any thread runs a task, which may have started this thread, otherwise
-        0.
-        """
+        """The number of this thread's task. Without one: 1 while a thread that may be its parent runs a task, or 0."""
         return self._current().task or int(any(context.task for context in list(self._inline)))
 
     def wait(
@@ -101,7 +92,7 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts of tasks that may have started this thread; None if it runs a task or no client waits."""
+        """Return the contexts of tasks that may have started this thread; None if it has its own or no nested wait."""
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == reporter.address]

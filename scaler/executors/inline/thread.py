@@ -1,7 +1,6 @@
 """TaskThread: runs tasks, one at a time, in a thread of the agent's process.
 
-It receives tasks and permissions from its worker. It reports to the worker when a task ends or is blocked. An exception
-of a task becomes the result of this task. A task resumes from a wait only with permission.
+An exception of a task becomes the result of this task. A task resumes from a wait only with permission.
 """
 
 from __future__ import annotations
@@ -110,13 +109,7 @@ _NEWS: dict[type, Callable[[TaskThread, int], object]] = {
 
 
 class TaskThread:
-    """Runs the tasks of a worker in one thread.
-
-    Args:
-        name: the name of the worker.
-        worker: receives the reports of the tasks.
-        contexts: stores the context of this thread for clients.
-    """
+    """Runs the tasks of a worker in one thread; `contexts` stores the context of this thread for clients."""
 
     def __init__(
         self, name: str, worker: ActorRef, spec: ProcessorSpec, address: str, contexts: ContextByThread

@@ -1,15 +1,12 @@
 """InlineWorker: one worker of the engine `inline`: its tasks, and the threads that run them.
 
-It receives tasks, cancels and recalls from the link, objects from the object cache, and ends and waits of tasks from
-its threads. It sends results to the link.
-
     link --RunTask--> queue --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
                                  |                |               |
                                  +----------------+-- cancelled --+--> ABANDONED
 
 One task at a time has the slot: RUNS. While this task waits for other tasks, another thread runs another task. No
-thread can be stopped. So a cancelled task is answered at once and abandoned, and its thread finishes the task without
-the slot. The worker answers each task once, and never waits for a thread that runs a task.
+thread can be stopped. So a cancelled task is answered at once, and its thread finishes the task without the slot. The
+worker never waits for a thread that runs a task.
 """
 
 from __future__ import annotations
@@ -106,12 +103,7 @@ class ProgressReportDue:
 
 
 class InlineWorker(Actor):
-    """Queues the tasks of one worker, and runs them one at a time.
-
-    Args:
-        new_thread: starts a thread for the tasks of a worker.
-        named: finds functions that are called by name.
-    """
+    """Queues the tasks of one worker, and runs them one at a time, in threads that `new_thread` starts."""
 
     def __init__(
         self,
@@ -216,8 +208,7 @@ class InlineWorker(Actor):
         self._stock.used.clear()
 
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Remove objects for tasks that start from now on; tasks that have started keep these objects. Return the
-        removed ids.
+        """Remove objects for tasks that start from now on. Return the removed ids.
 
         Threads read `_values` at the same time, so it is replaced by a new object and never changed in place.
         """

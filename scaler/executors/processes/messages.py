@@ -1,10 +1,10 @@
 """Messages between the actors of the executor of local processes.
 
-Messages to and from the agent are in `scaler.executors.messages`, messages between processes in `scaler.wire.messages`.
-
     Slot <--> ProcessorProxy <--> ForkServerProxy
      |
      +--> Pool
+
+Messages to and from the agent are in `scaler.executors.messages`.
 """
 
 from __future__ import annotations

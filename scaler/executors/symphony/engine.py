@@ -1,8 +1,7 @@
 """SymphonyEngine: sends each call as a task of a session to a Symphony service, and receives the answers.
 
-Called by the engine host. Answers arrive in threads of `soamapi`, in any order, also before `send_task_input` returns.
-A session that fails loses its tasks, which return to the scheduler. The next session is opened after a pause, which
-grows until a session has answered. Calls wait during the pause.
+Answers arrive in threads of `soamapi`, in any order, also before `send_task_input` returns. A session that fails loses
+its tasks, which return to the scheduler. Calls wait until the next session opens, after a growing pause.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
 
@@ -114,7 +113,6 @@ class SymphonyEngine:
 
     Args:
         soamapi: IBM's module.
-        service: the name of the service.
         report: called with a sentence when the session is lost or cannot be opened.
 
     Raises:

@@ -1,7 +1,4 @@
-"""Deaths: describes the deaths of processes, for logs and for errors of users.
-
-Called by the proxies of processors and of the fork server.
-"""
+"""Deaths: describes the deaths of processes, for logs and for errors of users."""
 
 from __future__ import annotations
 
@@ -30,7 +27,6 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
 
     Args:
         killed_because: why the agent killed the processor; empty if the agent did not kill it.
-        peak_bytes: the largest amount of memory that the processor had.
         is_memory_short: whether the kernel has just killed a process for lack of memory.
     """
     how = how_it_ended(exit_code)
@@ -51,8 +47,7 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
 def was_out_of_memory(exit_code: int, killed_because: str, is_memory_short: bool) -> bool:
     """Return whether the kernel has killed a processor for lack of memory. The arguments are those of `why_it_ended`.
 
-    The kernel counts the processes that it kills. If the count has risen, a SIGKILL that the agent did not send came
-    from the kernel.
+    If the kernel's count of kills has risen, a SIGKILL that the agent did not send came from the kernel.
     """
     return is_memory_short and exit_code == -signal.SIGKILL and not killed_because
 
@@ -71,11 +66,7 @@ def is_exiting(pid: int) -> bool:
 
 
 class OutOfMemoryKills:
-    """Counts the processes of this control group that the kernel has killed for lack of memory.
-
-    Args:
-        root: the folder that contains `proc` and `sys`.
-    """
+    """Counts the processes of this control group that the kernel has killed for lack of memory."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

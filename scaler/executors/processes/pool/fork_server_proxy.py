@@ -1,10 +1,8 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
-It receives `StartProcess` and `SignalProcess` from processor proxies, and reports to each proxy the fate of its
-process. The requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all
-processors are lost too. The proxy then ends the processes that tasks have started, and fails; its supervisor starts the
-fork server and all processors again. If a node's first fork server cannot preload a module, or ends during its import,
-the agent ends at once.
+The requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all
+processors are lost too. The proxy then ends the processes that tasks have started, and fails; its supervisor starts all
+again. If a node's first fork server cannot preload a module, or ends during its import, the agent ends at once.
 
 The proxy never forks, and never blocks on a processor or on a stopped fork server.
 """
@@ -111,8 +109,6 @@ class ForkServerProxy(Actor):
     """Starts the fork server, and passes requests and reports between it and the processor proxies.
 
     Args:
-        config: the settings of the node, with the names of its workers.
-        agent_token: the token with which clients inside the processors prove to the scheduler which agent runs them.
         has_worked: whether this node had a working processor.
     """
 
@@ -224,11 +220,10 @@ def _started(
 
 
 def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:
-    """Return the variables to add to the environment of worker processes, which limit the threads of mathematical
-    libraries.
+    """Return variables for worker processes that limit the threads of mathematical libraries, unless the user set them.
 
-    These libraries start a thread for each core in each process. With a worker for each core, that makes them several
-    times slower. Variables that the user has set stay unchanged.
+    A thread for each core in each process, with a worker for each core, would make these libraries several times
+    slower.
     """
     if THREADS_OF_ALL in environment:
         return {}

@@ -6,14 +6,10 @@
         ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
         extra ones                     coming -> up -> slot's work -> down; started for a slot, not replaced
 
-A processor that dies after it was ready ends in good order: its supervisor replaces it at once, and counts no failure.
-A processor that never gets ready is a failure, and so is the loss of the fork server: the pool retries with back-off.
-Before the first processor of a node is ready, too many failures end the agent, since its installation must be broken.
-The agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker. Later the pool
-retries without limit.
-
-The pool receives `AddProcessor` from slots, and `InstallationWorks` and `InitializerFailed` from processor proxies. It
-answers a proxy with `PrepareAnother` unless it ends the agent.
+A processor that dies after it was ready is replaced at once, and counts no failure. A processor that never gets ready
+is a failure, and so is the loss of the fork server: the pool retries with back-off, without limit. But before the first
+processor of a node is ready, too many failures end the agent, since its installation must be broken. The agent ends at
+once if a module cannot be preloaded, or if the initializer has failed for each worker.
 """
 
 from __future__ import annotations
@@ -41,13 +37,7 @@ ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
 
 
 class ProcessorPool(Supervisor):
-    """Supervises the fork server and all processors of the node.
-
-    Args:
-        names: the names of the workers; each worker has a permanent processor.
-        slots: the slots of the workers.
-        agent_token: the token with which clients inside the processors prove to the scheduler which agent runs them.
-    """
+    """Supervises the fork server and all processors of the node; each worker has a permanent processor."""
 
     def __init__(
         self,
@@ -99,7 +89,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker; otherwise try another process."""
+        """End the agent if the initializer has failed for each worker. After a success, try another process."""
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return

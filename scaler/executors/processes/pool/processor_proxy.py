@@ -1,16 +1,13 @@
 """ProcessorProxy: the agent's end of one processor process and of the channel to it.
 
-It receives mail from its slot (`SendTasks`, `SendObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
-`SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and messages of the process over the
-channel. It reports everything to the slot, and asks the proxy of the fork server to start and signal the process.
+It passes mail of its slot to the process and reports everything to the slot. The proxy of the fork server starts and
+signals the process.
 
     coming --ProcessorReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
 
 If a process dies after it was ready, its proxy ends in good order, because a task that kills its processor is not a
-failure of the node. A process that never becomes ready is a failure.
-
-The proxy never blocks on a processor.
+failure of the node. The proxy never blocks on a processor.
 """
 
 from __future__ import annotations

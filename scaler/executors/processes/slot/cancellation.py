@@ -1,17 +1,14 @@
 """Cancellation: ends a task in a processor before it is done.
 
-Used by the slot, with its processors. It sends messages to the processors and writes to their progress pages. A running
-task is interrupted; a waiting task is kept from being started. The processor continues with its other tasks.
+Used by the slot. A running task is interrupted; a waiting task is kept from being started.
 
     stop --interrupt--> its result, "stopped"
       |                    ^
       |  repeated until the task has ended
       +--grace is over--> the processor is killed
 
-A task may resist: it is deep in C code, stays in its `finally`, or catches everything. Then its processor is killed
-after a grace time, and another processor takes over.
-
-Cancellation never interrupts another task, and never answers for a task that may still run.
+A task may resist: it is deep in C code, stays in its `finally`, or catches everything. Then its processor is killed and
+replaced. Cancellation never interrupts another task, and never answers for a task that may still run.
 """
 
 from __future__ import annotations
@@ -53,12 +50,7 @@ class _Stop:
 
 
 class Cancellation:
-    """Ends tasks in the processors of one slot.
-
-    Args:
-        processors: the processors of the slot.
-        withhold: keeps a processor from starting the tasks behind the task with this number.
-    """
+    """Ends tasks in the processors of one slot; `withhold` keeps a processor from starting later tasks."""
 
     def __init__(
         self, processors: Processors, now: Now, schedule: Schedule, withhold: Callable[[ProcessorRecord, int], None]

@@ -1,8 +1,7 @@
 """The states of a processor in its slot, as a table from state and event to the next state.
 `docs/reference/processor-states.md` is drawn from this table.
 
-An event that is not in the row of the state, and not among `IGNORED`, is a programming error and raises; the state does
-not change. The slot drops messages about processors that have ended before it looks up the table.
+An event that is not in the row of the state, and not among `IGNORED`, raises and does not change the state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Processors: the processors of one worker, and the state of each.
+"""Processors: the processors of one worker, and the state of each. At most one processor holds the slot.
 
-Used by the slot and its parts. It sends no messages. A `ProcessorRecord` holds the data that all parts share; each part
-keeps its own data in addition. `processor_states.py` defines the transitions. At most one processor holds the slot.
+A `ProcessorRecord` holds the data that all parts of a slot share. `processor_states.py` defines the transitions.
 """
 
 from __future__ import annotations
@@ -85,11 +84,7 @@ class ProcessorRecord:
         return len(self.held) - self.extra_rows
 
     def hold(self, task: RunTask, expected_us: float) -> int:
-        """Add a task. Return how many tasks the processor holds now.
-
-        Args:
-            expected_us: the expected duration of the task, or of each of its rows.
-        """
+        """Add a task, with the expected duration of the task or of each of its rows. Return how many tasks are held."""
         if task.rows:
             self.held.extend(repeat((task, expected_us), task.rows))
             self.extra_rows += task.rows - 1

@@ -1,17 +1,13 @@
 """Recall: takes back the tasks in a processor behind a task that takes long, waits, or must end.
 
-Used by the slot, with its processors. It writes to their progress pages. Tasks in a processor cannot move to other
-workers, and they are late behind a long task, so they return to the queue. But the slot cannot see which task a
-processor is about to start:
+Such tasks would be late, and cannot move to other workers, so they return to the queue. But the slot cannot see which
+task a processor is about to start:
 
     withhold (the page) --some milliseconds--> has the same task been executed all the time?
                                                  yes: it has seen the page; the tasks behind are taken back
                                                  no:  it answers for each task that it did not start
 
-While a processor holds several tasks, it stays under watch. More tasks may be sent while tasks are taken back, and the
-next task that the processor executes may take long as well.
-
-A task that may have been started is never taken back.
+A processor stays under watch while it holds several tasks. A task that may have been started is never taken back.
 """
 
 from __future__ import annotations
@@ -26,9 +22,7 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""If a processor with several tasks finishes no task in this time, all but the executing task are taken back. If the
-estimate of the first task (see `prefetch.py`) is longer, the time is twice that estimate.
-"""
+"""After this time without a result, or twice the first task's estimate if longer, later tasks are taken back."""
 TOGETHER_SECONDS = 0.035
 """The additional time for ranges, because results of a range wait in the processor for each other (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
@@ -58,12 +52,7 @@ class RecallDue:
 
 
 class Recall:
-    """Takes tasks back from the processors of one slot.
-
-    Args:
-        processors: the processors of the slot.
-        take_back: receives the tasks that a processor no longer holds and has not started.
-    """
+    """Takes tasks that have not started back from the processors of one slot, and passes them to `take_back`."""
 
     def __init__(
         self, processors: Processors, schedule: Schedule, take_back: Callable[[ProcessorRecord, list[RunTask]], None]
@@ -100,10 +89,7 @@ class Recall:
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
         """Withhold the tasks behind the executing task, and take them back after `SETTLE_SECONDS`.
 
-        Args:
-            executing: the number of the executing task; 0: the processor executes no task. Then its answers show which
-                tasks
-                were not started.
+        If no task is executing (0), the answers of the processor show which tasks were not started.
         """
         due = self._withhold(processor, executing)
         if executing:
@@ -138,8 +124,7 @@ class Recall:
     def _recall(self, due: RecallDue) -> None:
         """Take back the withheld tasks behind the executing task.
 
-        If the executing task has just ended, the processor may have started the next task before it was withheld. Then
-        the processor keeps all tasks, and answers for each.
+        If it has just ended, the next task may have started before: the processor then keeps all, and answers for each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED_STATES:

@@ -1,11 +1,8 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
-Used by the slot. It asks the pool to start processors, and dismisses idle processors. A worker without blocked tasks
-has one processor and no reserve. When all processors must be replaced, each processor ends after the tasks that it
+A worker without blocked tasks has no reserve. When all processors must be replaced, each ends after the tasks that it
 holds, and later tasks run in new processors. The pool restarts the permanent processor of a worker by itself, so this
-processor is dismissed only to be replaced.
-
-A processor that holds tasks is never dismissed.
+processor is dismissed only to be replaced. A processor that holds tasks is never dismissed.
 """
 
 from __future__ import annotations
@@ -43,12 +40,7 @@ class SpareCheck:
 
 
 class Reserve:
-    """Requests and dismisses the extra processors of one slot.
-
-    Args:
-        processors: the processors of the slot.
-        add: asks the pool for one more processor.
-    """
+    """Requests and dismisses the extra processors of one slot; `add` asks the pool for one more processor."""
 
     def __init__(self, processors: Processors, add: Callable[[], None], schedule: Schedule) -> None:
         self._processors = processors
@@ -110,9 +102,7 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Record a failed start. A start that the pool retries counts as requested; a new request would be one too
-        many.
-        """
+        """Record a failed start. A start that the pool retries counts as requested, so that no other one is added."""
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again

@@ -1,9 +1,5 @@
 """Slot: the queue of one worker, and the tasks that its processors hold.
 
-It receives tasks, cancels and recalls from the link, objects from the object cache, and starts, results, waits and ends
-from its processors. It sends tasks and objects to a processor and results to the link. It requests objects from the
-object cache, and processors from the pool.
-
     link --RunTask--> queue --SendTasks--> held by a processor --TasksFinished--> link
                         ^                         |
                         +------- taken back ------+
@@ -96,12 +92,7 @@ class Slot(Actor):
         limit_seconds: float = 0,
         waiting_most: float = inf,
     ) -> None:
-        """Create the slot of a worker.
-
-        Args:
-            limit_seconds: the longest run of a task, including its waits; 0: unlimited.
-            waiting_most: the largest number of blocked tasks.
-        """
+        """Create the slot; no task runs longer than `limit_seconds` with its waits, where 0 is no limit."""
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
         self._answers = Answers(link)
@@ -240,9 +231,7 @@ class Slot(Actor):
     ) -> tuple[Batch[RunResult], list[RunTask]]:
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
-        Results arrive in the order of the tasks. If a result belongs to another task, the processor is killed and its
-        further results are ignored: user code has written to the channel, or a fork of a task has returned from that
-        task.
+        A processor that answers for another task is killed and distrusted: user code has written to its channel.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -283,8 +272,9 @@ class Slot(Actor):
         return finished, unstarted
 
     def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
-        """Yield results in the form in which the processor holds their tasks: for whole ranges, or for single tasks. A
-        range is split if a row was not started, or if the results of the range arrive in parts.
+        """Yield results for whole ranges or single tasks, as the processor holds them.
+
+        A range is split if a row was not started, or if the results of the range arrive in parts.
         """
         for result in results:
             if not result.rows:

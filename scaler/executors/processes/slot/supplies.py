@@ -1,7 +1,6 @@
 """Supplies: the objects of each processor of a worker, and when the processor drops them.
 
-Used by the slot. It sends objects and drops to the processors. The `Supply` of the worker requests missing objects. A
-processor never drops an object that a task in it needs.
+A processor never drops an object that a task in it needs. The worker's `Supply` requests missing objects.
 """
 
 from __future__ import annotations
@@ -25,12 +24,7 @@ class ProcessorStock(Stock):
 
 
 class Supplies:
-    """Records the objects of the processors of one slot, and sends and drops objects.
-
-    Args:
-        processors: the processors of the slot.
-        supply: requests objects that are missing.
-    """
+    """Records the objects of the processors of one slot, and sends and drops objects."""
 
     def __init__(self, processors: Processors, supply: Supply) -> None:
         self._processors = processors

@@ -1,18 +1,13 @@
-"""Suspension: stops the process of a blocked task, and continues it.
-
-Used by the slot, with its processors, to which it sends messages. Used only with `hard_processor_suspend`; otherwise
-waits are not numbered.
+"""Suspension: stops the process of a blocked task, and continues it. Used only with `hard_processor_suspend`.
 
     client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 
-A stopped process receives no messages. So the scheduler decides when a process may be stopped: when all items of the
-client in the process have arrived and no item is on its way to this client. The scheduler also reports when an item is
-on its way. Both reports arrive on one connection, in order.
+A stopped process receives no messages. So the scheduler decides when a process may be stopped: when all items of its
+client have arrived and no item is on its way to this client. The scheduler also reports when an item is on its way.
+Both reports arrive on one connection, in order.
 
-Messages may be lost. So every few seconds the process continues until it has reported again that it only waits. In that
-time the process sends its heartbeat and renews a lost connection.
-
-No process stays stopped when its task must end or its wait is over.
+Messages may be lost. So every few seconds the process continues until it has reported again that it only waits, to send
+its heartbeat and renew a lost connection. No process stays stopped when its task must end or its wait is over.
 """
 
 from __future__ import annotations
@@ -43,11 +38,7 @@ class _Wait(NamedTuple):
 
 
 class Suspension:
-    """Stops and continues the processors of one slot.
-
-    Args:
-        processors: the processors of the slot.
-    """
+    """Stops and continues the processors of one slot."""
 
     def __init__(self, processors: Processors, now: Now, schedule: Schedule) -> None:
         self._processors = processors
@@ -65,12 +56,7 @@ class Suspension:
         self._stopped.pop(processor.number, None)
 
     def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
-        """Record that the task of this processor starts to wait.
-
-        Args:
-            wait: the number of the wait; 0: the process is not stopped during this wait.
-            timeout_seconds: the longest duration of the wait.
-        """
+        """Record that the processor's task starts a wait; its process is not stopped if the number `wait` is 0."""
         self.end(processor)
         if wait:
             self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)

@@ -1,8 +1,6 @@
 """TimeLimit: ends tasks that run for too long, including their waits for other tasks.
 
-Used by the slot, with its processors. The start time of a task is read from the progress page.
-
-A task is never ended before its time, and a task behind an overdue task is not ended.
+The start time of a task is read from the progress page. Only the overdue task itself ends, never before its time.
 """
 
 from __future__ import annotations
@@ -37,9 +35,6 @@ class TimeLimit:
 
     Args:
         limit_seconds: the longest run of a task, unless the options of the task set a shorter limit; 0: unlimited.
-        name: the name of the worker, for errors.
-        processors: the processors of the slot.
-        end: ends runs that a processor holds.
     """
 
     def __init__(

@@ -1,16 +1,14 @@
 """SlotTurns: decides which processor of a worker holds the slot, and when a blocked task may resume.
 
-Used by the slot. It sends permissions to the processors, and reports blocked runs. A worker runs one task at a time.
-When its task waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the
-blocked task can resume, it requests the slot, and waits until the slot is free.
+A worker runs one task at a time. When its task waits for other tasks, another processor gets the slot. When the blocked
+task can resume, it requests the slot, and waits until the slot is free.
 
     running --block--> blocked --request slot--> resumable --get slot--> running
                           +--resume without the slot--> unslotted --finish--> idle
 
 Resumable tasks resume one after the other, the greatest priority first, before all tasks in the queue. An `unslotted`
-processor runs a task without holding the slot: the task was cancelled, or another of its threads has resumed it.
-
-No tasks are sent while an unslotted processor runs, or a killed processor may still run.
+processor runs a task without holding the slot: the task was cancelled, or another of its threads has resumed it. No
+tasks are sent while such a processor runs, or a killed processor may still run.
 """
 
 from __future__ import annotations
@@ -61,14 +59,8 @@ class SlotTurns:
     """Gives the slot of one worker to its processors.
 
     Args:
-        processors: the processors of the slot.
-        queue: the tasks that wait for a processor.
-        answers: reports blocked runs to the scheduler.
         reserve: keeps idle processors ready for tasks that block.
-        cancellation: knows which runs must end.
         recall: takes back the tasks behind a blocked task.
-        suspension: stops the processes of blocked tasks.
-        end: ends runs that a processor holds.
         most: the largest number of blocked tasks; a further task that blocks is ended.
     """
 

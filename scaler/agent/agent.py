@@ -4,8 +4,8 @@
                 ^          ^
                 +-> ObjectCache
 
-The agent never runs user code and never unpickles, so no task delays heartbeats, cancels and reports of deaths. An
-executor runs the tasks (`scaler.executors`). If an actor fails, the agent ends, and the scheduler reassigns its tasks.
+The agent never runs user code and never unpickles, so no task delays heartbeats, cancels or reports of deaths. An
+executor runs the tasks (`scaler.executors`). If an actor fails, the agent ends, and the scheduler reassigns the tasks.
 """
 
 from __future__ import annotations
@@ -66,14 +66,13 @@ ELASTIC_MOST = 256
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
-    """Run the agent of a cluster until it ends, with everything that it started.
+    """Run the agent of a cluster until it ends. The agent leaves nothing behind that it started.
 
-    The agent ends on SIGTERM, SIGINT, SIGHUP, a disconnect by the scheduler, or after too long without a scheduler.
+    The agent ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without one.
 
     Args:
-        lifeline: a descriptor that the parent process holds open. When it closes, the agent ends at once. Anything that
-            the parent writes ends the agent in good order. With a lifeline, SIGINT is ignored: Ctrl-C reaches the
-            parent.
+        lifeline: a descriptor that the parent process holds open. When it closes, the agent ends at once; anything
+            written to it ends the agent in good order. With a lifeline, SIGINT is ignored: Ctrl-C reaches the parent.
         on_started: called when the agent runs, before the scheduler has answered.
 
     Returns:

@@ -359,7 +359,10 @@ class ConnectionManager:
                 self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
     def is_up(self) -> bool:
-        """Record a sign of life. Return whether an item may be handled; an item from before a lost connection may."""
+        """Record that the scheduler is alive. Return whether a received item may be handled in the present state.
+
+        An item that arrived before the loss of its connection counts as received, so it must not be dropped.
+        """
         if self.conversation.state is states.CONNECTED:
             self.conversation.heard()
             return True

@@ -99,7 +99,7 @@ class Ledger:
     def results(self) -> list[RunResult]:
         """Return the results that may not have arrived, in order, and then the results with stored values.
 
-        A new scheduler does not know the latter. Results that are too large for the scheduler become failures.
+        A new scheduler does not know stored values. Results that are too large for the scheduler become failures.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -120,8 +120,10 @@ class Ledger:
     def keep_for_next_scheduler(self, on_their_way: Iterable[Any] = ()) -> None:
         """Keep all open tasks and results for another scheduler, which numbers its attempts in another way.
 
-        A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them:
-        `on_their_way` has the large items that have not wholly arrived.
+        A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them.
+
+        Args:
+            on_their_way: large items that were sent to the last scheduler, wholly or in part, and have not arrived.
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
@@ -263,7 +265,7 @@ class Ledger:
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
         """Return cancels to send once more, and lost runs, among runs that their worker reported as missing.
 
-        Closed runs are ignored. A cancel is repeated if its task was sent to the worker again meanwhile.
+        Runs that are not open are ignored. A cancel is repeated if its task was sent to the worker again meanwhile.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []

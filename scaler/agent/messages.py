@@ -1,4 +1,4 @@
-"""Messages between the actors of an agent; those with its executor are in `scaler.executors.messages`."""
+"""Messages between the actors of an agent. Messages with its executor are in `scaler.executors.messages`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 It answers `NeedObject` of workers, and requests and deletes of the scheduler through the link. It never reads an
 object. A large object lies in one block of shared memory that all processors map; unread objects that exceed the memory
-are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too, for readers that cannot open their
-location.
+are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too: the scheduler requests a result if a
+reader cannot open the location of the result.
 
 All clients share a function, so the cache keeps a called function only if its content matches its id.
 """

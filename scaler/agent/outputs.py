@@ -32,7 +32,7 @@ class OutputLimiter:
         self._clock = clock
 
     def passing(self, lines: Iterable[RunOutput], is_up: bool) -> Batch[RunOutput]:
-        """Return those of these lines that are sent now: none if no scheduler is there (`is_up`)."""
+        """Return those of these lines that are sent now. While no scheduler is connected, all lines are dropped."""
         passing = Batch[RunOutput]()
         for line in lines:
             if line.stream == OutputStream.REPORT:  # reports are few, and only the latest counts

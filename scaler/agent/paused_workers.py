@@ -21,7 +21,9 @@ from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""The first and longest time without freed memory until paused workers start one more task; the time doubles."""
+"""How long no memory is freed until each paused worker starts one more task: first and longest; the time doubles. A
+reader may need the results of these tasks before the stored results, or together with them.
+"""
 
 
 class PausedWorkers:

@@ -76,7 +76,7 @@ class SessionState:
         self._objects.send(ReportKeptObjects())
 
     def start_over(self, on_their_way: Sequence[Any]) -> None:
-        """Keep all runs and results for another scheduler, which adopts or cancels them.
+        """Keep all runs and results for another scheduler, which adopts what its clients want and cancels the rest.
 
         Args:
             on_their_way: large items that were sent to the last scheduler, wholly or in part, and have not arrived.

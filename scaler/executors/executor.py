@@ -149,9 +149,10 @@ class Executor(Protocol):
 
     @property
     def capacity(self) -> int | None:
-        """How many tasks the executor can run at once; None if unknown. Changes with `ExecutorFeature.ELASTIC`.
+        """How many tasks the executor can run at once; None if unknown.
 
-        A node whose settings name no number of workers has this number, or if it is None, one worker for each core.
+        If the settings of a node name no number of workers, the node has this number of workers; if the number is None,
+        one for each core. With `ExecutorFeature.ELASTIC`, the number changes later.
         """
 
     @property
@@ -159,9 +160,9 @@ class Executor(Protocol):
         """The resources of the node that tasks may request, with the amount of each: `{"gpu": 2}`. Read once."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the specifications of the executor's actors, one for each worker named `worker_child(index)`.
+        """Return the specifications of the executor's actors, with one for each worker, named `worker_child(index)`.
 
-        Their peers include the agent's actors, as `LINK` and `OBJECTS`. If an actor fails, the agent ends.
+        The agent's actors are among their peers, as `LINK` and `OBJECTS`. If an actor fails, the agent ends.
         """
 
 

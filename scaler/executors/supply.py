@@ -80,9 +80,9 @@ class Supply:
         return True
 
     def holds_up(self, stock: Stock, task: RunTask) -> bool:
-        """Return whether tasks must wait behind a task with missing objects, instead of overtaking it.
+        """Return whether the tasks behind a task with missing objects must wait, instead of overtaking this task.
 
-        They wait if its function is missing, which arrives soon, or if too many objects are awaited.
+        The tasks wait if the function is missing, which arrives soon, or if too many objects are awaited.
         """
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 

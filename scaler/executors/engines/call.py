@@ -1,7 +1,7 @@
 """EngineCall: a task with everything that it needs, and the code that runs it in a process of the engine.
 
-The engine host creates a call without reading its content. Scaler must be installed where the engine runs it. After
-the task, its context and values are removed from the process.
+The engine host creates a call without reading its content. Scaler must be installed in the process that runs the call.
+Clients inside the task find the scheduler through `CallContext`. After the task, its context and values are removed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """LocalThreads: the executor that runs tasks in threads of the agent's process, `--engine inline`.
 
-Each InlineWorker has a thread for its running task, and one for each of its blocked tasks.
+Each `InlineWorker` has a thread for its running task, and one for each of its blocked tasks. The only optional features
+are `WAITS` and `WATCH`, because a thread ends only when the function of its task ends.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """The number of this thread's task. Without one: 1 while a thread that may be its parent runs a task, or 0."""
+        """The number of this thread's task; in a thread without a task, 1 while any thread runs a task, otherwise 0."""
         return self._current().task or int(any(context.task for context in list(self._inline)))
 
     def wait(
@@ -92,7 +92,9 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts of tasks that may have started this thread; None if it has its own or no nested wait."""
+        """Return the contexts of the tasks that may have started the calling thread. Return None if the thread runs a
+        task itself, or does not wait with a client of a task.
+        """
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == reporter.address]

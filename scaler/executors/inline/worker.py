@@ -103,7 +103,7 @@ class ProgressReportDue:
 
 
 class InlineWorker(Actor):
-    """Queues the tasks of one worker, and runs them one at a time, in threads that `new_thread` starts."""
+    """Queues the tasks of one worker, and runs them one at a time; `named` finds functions called by name."""
 
     def __init__(
         self,

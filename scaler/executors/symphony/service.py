@@ -2,9 +2,9 @@
 
     python -m scaler.executors.symphony.service
 
-The input of a task is `cloudpickle.dumps((function, *arguments))`, and its output is `cloudpickle.dumps(result)`;
-another service can do the same. The hosts need Scaler and the packages that the functions import. On hosts without
-Scaler, tasks can use no clients.
+The input of a task is `cloudpickle.dumps((function, *arguments))`, and its output is `cloudpickle.dumps(result)`. Any
+service that does the same can replace this one. The hosts need Scaler and the packages that the functions import. On
+hosts without Scaler, tasks can use no clients.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
 The requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all
-processors are lost too. The proxy then ends the processes that tasks have started, and fails; its supervisor starts all
-again. If a node's first fork server cannot preload a module, or ends during its import, the agent ends at once.
+processors are lost too. The proxy then ends the processes that tasks have started, and fails; its supervisor starts
+fork server and processors again. If a node's first fork server cannot preload a module, or ends during its import, the
+agent ends at once.
 
 The proxy never forks, and never blocks on a processor or on a stopped fork server.
 """
@@ -222,8 +223,7 @@ def _started(
 def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:
     """Return variables for worker processes that limit the threads of mathematical libraries, unless the user set them.
 
-    A thread for each core in each process, with a worker for each core, would make these libraries several times
-    slower.
+    A thread for each core in each process, with a worker for each core, makes these libraries several times slower.
     """
     if THREADS_OF_ALL in environment:
         return {}

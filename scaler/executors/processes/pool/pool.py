@@ -6,8 +6,8 @@
         ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
         extra ones                     coming -> up -> slot's work -> down; started for a slot, not replaced
 
-A processor that dies after it was ready is replaced at once, and counts no failure. A processor that never gets ready
-is a failure, and so is the loss of the fork server: the pool retries with back-off, without limit. But before the first
+A processor that dies after it was ready is replaced at once, which is no failure. A processor that never gets ready is
+a failure, and so is the loss of the fork server: the pool retries with back-off, without limit. But before the first
 processor of a node is ready, too many failures end the agent, since its installation must be broken. The agent ends at
 once if a module cannot be preloaded, or if the initializer has failed for each worker.
 """

@@ -1,9 +1,9 @@
 """Prefetch: decides how many tasks a worker sends to a processor at a time.
 
 Tasks in a processor cannot be moved to other workers, so a processor gets a few milliseconds of expected work, and only
-tasks whose objects it has (see `supplies.py`). Behind a longer task, up to `NEXT_US`, it gets one more task: otherwise,
-while tasks occupy all cores, it would idle until the agent gets a core. A processor gets more rows of ranges than
-single tasks, so that it can return several results at once.
+tasks whose objects it has (see `supplies.py`). Behind a longer task, up to `NEXT_US`, the processor gets one more task:
+otherwise, while tasks occupy all cores, the processor would idle until the agent gets a core. A processor gets more
+rows of ranges than single tasks, so that it can return several results at once.
 
 A single task for an empty processor is sent at once, and its duration is estimated afterwards (`weigh`).
 """

@@ -124,7 +124,7 @@ class Recall:
     def _recall(self, due: RecallDue) -> None:
         """Take back the withheld tasks behind the executing task.
 
-        If it has just ended, the next task may have started before: the processor then keeps all, and answers for each.
+        If that task has just ended, the next one may have started: the processor then keeps all, and answers for each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED_STATES:

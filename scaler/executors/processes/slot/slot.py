@@ -92,7 +92,7 @@ class Slot(Actor):
         limit_seconds: float = 0,
         waiting_most: float = inf,
     ) -> None:
-        """Create the slot; no task runs longer than `limit_seconds` with its waits, where 0 is no limit."""
+        """Create the slot. `limit_seconds` is the longest run of a task, including its waits; 0: unlimited."""
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
         self._answers = Answers(link)

@@ -20,11 +20,9 @@ TRIES_MOST = 5
 
 
 class ConversationState:
-    """The state of the conversation of one peer with schedulers. Each event changes the state and returns the next
-    action.
+    """The state of one peer's conversation with schedulers. Each event changes the state and returns the next action.
 
     Args:
-        patience: the peer's intervals and time-outs.
         is_waiting: returns whether any work waits for the scheduler, and may time out.
     """
 
@@ -33,7 +31,6 @@ class ConversationState:
         self.scheduler_id = NO_ID
         """the id of the last scheduler that accepted a hello"""
         self.next_at = -inf
-        """the latest time of the next call of `look`"""
         self._times = Times(patience)
         self._is_waiting = is_waiting
         self._has_messages = False
@@ -61,8 +58,6 @@ class ConversationState:
         """Return what to do after a hello was accepted. A second reply to a hello changes nothing.
 
         Args:
-            scheduler_id: the id in the reply.
-            is_resumed: whether the reply reports that the session resumes.
             dead_after_seconds: the silence after which the scheduler takes this peer for dead; 0 if unknown.
         """
         if self.state is not states.GREETING:
@@ -79,21 +74,19 @@ class ConversationState:
         another program may have taken the address for some time.
 
         Args:
-            is_certain: whether the refusal came from this side, from the scheduler that accepted this peer, or from a
-                scheduler with the same key.
+            is_certain: whether the refusal came from this side, the accepted scheduler, or a scheduler with the same
+                key.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CONNECTION_LOST, now)
 
     @property
     def _is_first_greeting(self) -> bool:
-        """Whether the peer waits for the reply to a hello, and no scheduler has accepted any hello of this peer yet."""
+        """Whether the peer waits for the reply to a hello, and was never accepted before."""
         return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:
-        """Record that a message arrived on a connection that is up. Do not call this for a request for a hello, which
-        proves nothing.
-        """
+        """Record that a message arrived on an established connection. A request for a hello does not count."""
         self._has_messages = True
         self._times.unanswered_since = inf
 
@@ -105,9 +98,7 @@ class ConversationState:
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the action that is due. Call `look` until it returns `NOTHING`. The time in which the process of the
-        peer was stopped does not count.
-        """
+        """Return the action that is due; call `look` until it returns `NOTHING`. Time while stopped does not count."""
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
             return NOTHING

@@ -12,9 +12,7 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""The least silence of the scheduler after which a peer opens a new connection. If `SILENT_HEARTBEATS` heartbeats take
-longer, the peer waits for their time instead.
-"""
+"""The least silence after which a peer opens a new connection; more if `SILENT_HEARTBEATS` take longer."""
 
 HEARTBEATS_IN_TIMEOUT = 4
 """The least number of heartbeats that a peer sends in the time after which the scheduler takes it for dead."""
@@ -36,10 +34,8 @@ class Patience:
     """The intervals and time-outs of a peer.
 
     Args:
-        heartbeat_seconds: the time between two heartbeats.
         timeout_seconds: how long open work waits for a scheduler that does not answer.
-        silence_seconds: how long a hello or heartbeat may stay unanswered on one connection; None: see
-            `SILENCE_LEAST_SECONDS`.
+        silence_seconds: how long a hello or heartbeat may stay unanswered; None: see `SILENCE_LEAST_SECONDS`.
     """
 
     heartbeat_seconds: float
@@ -61,15 +57,13 @@ class Times:
         self._silence_seconds = patience.silence()
         self._opened_at = -inf
         self._losses = 0
-        """the number of connections lost in a row on which no message followed the welcome"""
+        """the number of losses in a row without a message after the welcome"""
         self.opens_at = -inf
-        """the time at which the peer opens the next connection"""
         self.heartbeat_at = inf
         self.leaves_at = inf
         self.unanswered_since = inf
         """the time of the oldest unanswered hello, heartbeat or loss of a connection, from which silence counts"""
         self.waiting_since = inf
-        """the time since which any work waits for the scheduler"""
 
     # What was done
 
@@ -83,11 +77,7 @@ class Times:
         self.heartbeat_at = now + self._heartbeat_seconds
 
     def limit_heartbeat(self, dead_after_seconds: float) -> None:
-        """Make heartbeats frequent enough that the scheduler never takes this peer for dead.
-
-        Args:
-            dead_after_seconds: the silence after which the scheduler takes a peer for dead; 0: unknown.
-        """
+        """Make heartbeats so frequent that the scheduler never takes this peer for dead (0 seconds: unknown)."""
         often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
         self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 
@@ -102,7 +92,6 @@ class Times:
         """Set the times after a lost connection.
 
         Args:
-            now: the present time.
             had_messages: whether a message arrived on the lost connection after the welcome.
         """
         self._losses = 0 if had_messages else self._losses

@@ -22,9 +22,7 @@ if TYPE_CHECKING:  # streams do not need it
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
-    """Make a socket listen at an address. Only this user may connect to the file of an ipc address, whatever the umask
-    of the process.
-    """
+    """Make a socket listen at an address. Only this user may connect to an ipc address, whatever the umask."""
     if endpoint.file is None:
         socket.bind(endpoint.address)
         return
@@ -42,20 +40,14 @@ def connect(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
 
 
 def bound_at(last_endpoint: int | bytes) -> Endpoint:
-    """Return the address at which a socket listens.
-
-    Args:
-        last_endpoint: the option `LAST_ENDPOINT` of the socket.
-    """
+    """Return the address at which a socket listens, from its option `LAST_ENDPOINT`."""
     assert isinstance(last_endpoint, bytes)
     return Endpoint.parse(os.fsdecode(last_endpoint))
 
 
 @contextlib.contextmanager
 def only_for_this_user() -> Iterator[None]:
-    """Make new files inaccessible to other users while this context manager is active, whatever the umask of the
-    process.
-    """
+    """Make new files inaccessible to other users while this context manager is active, whatever the umask."""
     umask = os.umask(0o177)
     try:
         yield
@@ -76,9 +68,7 @@ def why_cannot_listen(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
 
 
 def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise an error if the file of an ipc address is not a socket, or if a process listens at the file. Without this
-    check, binding would silently replace the file.
-    """
+    """Raise if an ipc file is no socket, or if a process listens there: binding would silently replace it."""
     file = endpoint.file
     if file is None or not file.exists():
         return
@@ -114,9 +104,7 @@ def user_at(socket: unix.socket) -> str | None:
 
 
 def uid_at(socket: unix.socket) -> int | None:
-    """Return the uid of the process at the other end of a stream socket of this machine; None if that process has
-    ended.
-    """
+    """Return the uid of the process at the other end of a socket of this machine; None if the process has ended."""
     if _LOCAL_PEERCRED is None:
         credentials = _credentials_at(socket)
         return None if credentials is None else credentials[1]
@@ -133,9 +121,7 @@ def process_at(socket: unix.socket) -> int:
 
 
 def _credentials_at(socket: unix.socket) -> tuple[int, ...] | None:
-    """Return the ids of the process, user and group at the other end of a socket; None if the system does not report
-    them.
-    """
+    """Return the ids of the process, user and group at the other end of a socket; None if not reported."""
     if not hasattr(unix, "SO_PEERCRED"):
         return None
     try:

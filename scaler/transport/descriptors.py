@@ -18,14 +18,15 @@ from scaler.ids import Connection
 class Descriptors:
     """The descriptors of the connections of one socket.
 
-    The system reuses a descriptor as soon as its connection is closed. The report of this may be read after the first
-    message of the next connection. So a descriptor may have several connections.
+    The system reuses a descriptor at once, maybe before the end of the old connection has been reported. So a
+    descriptor
+    may have several connections.
     """
 
     def __init__(self) -> None:
         self.known: dict[Connection, int] = {}
         self.keys: dict[Connection, str] = {}
-        """the public key with which each connection was accepted; connections that needed no key are left out"""
+        """the public key of each accepted connection; connections that needed no key are left out"""
         self._connections: dict[int, list[Connection]] = {}
         self._ended: set[Connection] = set()
 
@@ -44,9 +45,7 @@ class Descriptors:
                 return
 
     def present(self, connection: Connection) -> int | None:
-        """Return the descriptor that a connection still has, as far as is known; None if the connection has no
-        descriptor.
-        """
+        """Return the descriptor that a connection still has, as far as is known; None if it has none."""
         descriptor = None if connection in self._ended else self.known.get(connection)
         return descriptor if descriptor is not None and self._connections[descriptor][-1] == connection else None
 
@@ -62,9 +61,7 @@ class Descriptors:
 
 
 class OpenConnections:
-    """The open connections of a peer's socket. A forked process closes its copies of the descriptors, which would keep
-    the connections open after this process has ended.
-    """
+    """A peer's open connections. A forked process closes its descriptors, which would keep the connections open."""
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 
@@ -110,7 +107,7 @@ class IdleConnections:
     def __init__(self) -> None:
         self._open: set[int] = set()
         self._idle: set[int] = set()
-        """the descriptors that belonged to no peer at the last call of `look`, and were not closed since"""
+        """the open descriptors that belonged to no peer at the last call of `look`"""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""
@@ -123,11 +120,7 @@ class IdleConnections:
         self._idle.discard(descriptor)
 
     def look(self, is_busy: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors that belonged to no peer at the last call of `look` and belong to no peer now.
-
-        Args:
-            is_busy: returns whether a descriptor belongs to a peer.
-        """
+        """Return the descriptors that, at the last call of `look` and now, belong to no peer by `is_busy`."""
         idle = {descriptor for descriptor in self._open if not is_busy(descriptor)}
         over = idle & self._idle
         self._idle = idle - over

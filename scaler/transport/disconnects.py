@@ -37,7 +37,7 @@ class CutMonitor:
 
     Args:
         watchers: the objects that are notified of the start and end of all connections, in order.
-        keyring: the keyring that is notified of the results of handshakes; None if no key is needed.
+        keyring: notified of the results of handshakes; None if no key is needed.
         losses: the bits of further events that count as the loss of a connection.
     """
 

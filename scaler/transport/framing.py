@@ -23,9 +23,7 @@ from scaler.shared_memory import nbytes
 from scaler.transport.interface import Message
 
 GREETING = b"scaler stream 1\n"
-"""The first bytes of each direction of a connection. A peer with other first bytes is not a Scaler peer of this
-version.
-"""
+"""The first bytes of each direction of a connection. Only a Scaler peer of this version sends these bytes."""
 FRAMES_MOST = 1 << 16
 """The most frames of a message. A message with more frames is an error."""
 WRITTEN_ALONE_BYTES = 8 * 1024
@@ -44,8 +42,7 @@ class GarbledError(ValueError):
 
 
 def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
-    """Return the bytes of a message as pieces: consecutive small frames are joined into one piece, large frames are
-    pieces of their own.
+    """Return a message as pieces: small frames are joined, large frames stay alone.
 
     Args:
         frames: objects with a contiguous buffer. Large frames must not change until they are written.
@@ -81,8 +78,6 @@ class ReceiveBuffer:
     """The received bytes of one direction of a connection that are not a whole message yet.
 
     Args:
-        frame_bytes: the most bytes of a frame.
-        message_bytes: the most bytes of a message.
         is_greeted: whether the stream begins without a greeting.
     """
 
@@ -92,15 +87,11 @@ class ReceiveBuffer:
         """the received part of a greeting, of the sizes of a message, or of a small frame"""
         self._is_greeted = is_greeted
         self._sizes: tuple[int, ...] = ()
-        """the sizes of the frames of the message that is arriving"""
         self._frames: list[Any] = []
-        """the arrived frames of the message that is arriving"""
         self._area: Any = None
         """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """the memory for the next received bytes: read bytes into `room` and call `filled`. If `room` is empty, pass
-        received bytes to `take`
-        """
+        """memory for the next bytes: read bytes into `room`, then call `filled`; if empty, pass bytes to `take`"""
 
     def filled(self, n_bytes: int) -> list[Message]:
         """Record that `n_bytes` have been read into `room`. Return the messages that are complete now, at most one."""

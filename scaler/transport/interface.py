@@ -19,9 +19,7 @@ Message: TypeAlias = tuple[bytes, list[memoryview]]
 """A message: the header frame and the payload frames."""
 
 FRAME_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a frame. A connection that announces a larger frame is closed before the frame takes memory: large
-messages travel in chunks.
-"""
+"""The most bytes of a frame. A larger frame closes its connection at once: large messages travel in chunks."""
 UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 """The most bytes of one connection that may have arrived and not been read."""
 
@@ -43,9 +41,7 @@ class Dialer(Protocol):
     """a descriptor that is readable when the connection may be lost"""
 
     def expect(self) -> None:
-        """Report that `descriptor` is readable. This saves system calls: after a `receive` that returned None, later
-        calls of `receive` may return None until `expect` is called.
-        """
+        """Report that `descriptor` is readable. After a None, `receive` may return None until this call."""
 
     def receive(self) -> Message | None:
         """Return the next message, or None if no message has arrived."""
@@ -64,11 +60,7 @@ class Dialer(Protocol):
         """Return whether an established connection was lost since the last call."""
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the connection. A second call does nothing.
-
-        Args:
-            linger_seconds: the time in which unsent messages may still be sent.
-        """
+        """Close the connection. Unsent messages may be sent for `linger_seconds`. A second call does nothing."""
 
 
 class Listener(Protocol):
@@ -85,19 +77,13 @@ class Listener(Protocol):
         """Accept or refuse the peers that wait to be authenticated."""
 
     def key_of(self, connection: Connection) -> str:
-        """Return the public key with which a connection was accepted; empty if no key was needed or the connection has
-        ended.
-        """
+        """Return the public key of an accepted connection; empty if no key was needed or the connection has ended."""
 
     def user_of(self, connection: Connection) -> str | None:
-        """Return the user of this machine who made a connection. Return an empty text if the user cannot be known, as
-        over TCP, and None if the connection has ended.
-        """
+        """Return the local user who made a connection; empty if unknown, as over TCP; None if the connection ended."""
 
     def process_of(self, connection: Connection) -> int:
-        """Return the id of the process of this machine that made a connection; 0 if the process is unknown, as over
-        TCP.
-        """
+        """Return the id of the local process that made a connection; 0 if the process is unknown, as over TCP."""
 
     def expect(self) -> None:
         """Report that `descriptor` is readable, as for `Dialer.expect`."""
@@ -116,34 +102,23 @@ class Listener(Protocol):
         """Return the connections that may have been lost since the last call."""
 
     def forget(self, connection: Connection) -> None:
-        """Drop all data about a lost connection. Call this only if no message is sent to the connection later: a failed
-        `send` also drops the data.
-        """
+        """Drop all data about a lost connection to which nothing more is sent; a failed `send` drops the data too."""
 
     def look(self, resident_bytes: int) -> int:
         """Close the connections that send far more than is read. Return the number of closed connections.
 
         Args:
-            resident_bytes: the memory of this process in bytes.
+            resident_bytes: the memory of this process.
         """
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
-        """Close the connections that belonged to no peer at the last call and belong to no peer now. Return the number
-        of closed connections.
-
-        Args:
-            peers: the connections that belong to peers now.
-        """
+        """Close the connections that, now and at the last call, were not among `peers`. Return how many were closed."""
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. Messages that have already arrived can still be received."""
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the listener and all connections. A second call does nothing.
-
-        Args:
-            linger_seconds: the time in which unsent messages may still be sent.
-        """
+        """Close the listener and all connections, as for `Dialer.close`. A second call does nothing."""
 
 
 class Transport(Protocol):
@@ -160,8 +135,7 @@ class Transport(Protocol):
         """Whether the scheduler itself refused this peer; if False, another program may listen at the address."""
 
     def dial(self) -> Dialer:
-        """Start to connect, and return the dialer. This works after a refusal too, which may have come from another
-        program.
+        """Start to connect, and return the dialer. After a refusal too, which may have come from another program.
 
         Raises:
             OSError: if it is impossible to connect to the address.

@@ -23,7 +23,6 @@ class Lookup:
     """Looks up the host name of one address.
 
     Args:
-        endpoint: the address of a scheduler.
         report: called with each new value of `problem`, in the thread of the look-up.
     """
 
@@ -32,9 +31,7 @@ class Lookup:
         self._report = report
         self._thread: threading.Thread | None = None
         self.problem = ""
-        """why the host name cannot be resolved, as a sentence for people; empty if the name can be resolved, or the
-        result is not known yet
-        """
+        """why the host name cannot be resolved, for people; empty if it can be resolved, or is not known yet"""
 
     def begin(self) -> None:
         """Start a look-up, unless the address has no host name or a look-up is running."""

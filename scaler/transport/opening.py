@@ -24,7 +24,7 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
     """Return the transport to a scheduler, with the keys that this user has for this scheduler.
 
     Args:
-        role: the role of the peer: client or worker.
+        role: client or worker.
         io_threads: the number of threads that move bytes, if the transport needs any threads.
 
     Raises:

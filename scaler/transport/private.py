@@ -23,9 +23,7 @@ from scaler.endpoint import Endpoint, ipc_address
 from scaler.keys.private_files import private_opener
 
 _PATH_BYTES_MOST = 66
-"""The most bytes of the path of the parent folder: the path with `/scaler-12345678/scheduler_monitor` must fit into an
-address.
-"""
+"""The most bytes of the parent folder's path, to which an address adds `/scaler-12345678/scheduler_monitor`."""
 _PREFIX = "scaler-"
 STALE_SECONDS = 60.0
 """The age below which a socket file may belong to a process that is about to listen."""
@@ -54,9 +52,7 @@ def keep_private_folder_for(endpoint: Endpoint, pid: int) -> None:
 
 
 class ImportsFile:
-    """The file in which a program names the modules that its tasks need, for its cluster. It is in the folder of a
-    private address.
-    """
+    """The file in a private folder in which a program names, for its cluster, the modules that its tasks need."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -74,9 +70,7 @@ class ImportsFile:
         return None
 
     def say(self, names: Iterable[str]) -> None:
-        """Replace the names of modules in the file by `names`. File-system errors are ignored: the cluster may have
-        ended.
-        """
+        """Replace the names of modules in the file. File-system errors are ignored: the cluster may have ended."""
         text = "\n".join([*names, _END]).encode("utf-8", "surrogateescape")
         with contextlib.suppress(OSError), open(self._file, "wb", opener=private_opener) as file:
             file.write(text)
@@ -135,9 +129,7 @@ def _remove_abandoned_folders(parent: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether no process needs this folder. The processes of a container that shares the file system are not
-    visible here. A socket at which such a process listens is visible.
-    """
+    """Return whether no process needs this folder. Processes of other containers are seen only by their sockets."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return False

@@ -31,9 +31,7 @@ HANDSHAKE_BYTES_MOST = 1024
 """The limit in place of `SUBSCRIPTION_BYTES_MOST` if viewers need keys, because the handshake with keys is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""The most bytes that a viewer on TCP may send in all. The subscriptions in these bytes take about 50 times as much
-memory in libzmq.
-"""
+"""The most bytes that a viewer on TCP may send in all: subscriptions take about 50 times as much memory in libzmq."""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 
@@ -47,7 +45,7 @@ class Publisher:
 
     Raises:
         AddressInUseError: if another program listens at the address.
-        OSError: if the address cannot be bound for another reason, for example if its file belongs to another user.
+        OSError: if the address cannot be bound for another reason, for example a file of another user.
     """
 
     def __init__(self, endpoint: Endpoint | None, admission_keys: AdmissionKeys | None = None) -> None:
@@ -81,8 +79,7 @@ class Publisher:
         """a descriptor that is readable when viewers connect or disconnect; call `changes` then"""
 
     def changes(self, most: int) -> list[tuple[bool, bytes]]:
-        """Return the subscriptions that started (True and the topic) and ended (False and the topic) since the last
-        call, in order.
+        """Return the subscriptions that started (True, topic) and ended (False, topic) since the last call, in order.
 
         If `most` changes are returned, call this again: the descriptor does not report the remaining changes.
         """

@@ -45,9 +45,8 @@ _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""The time that the system waits, after the longest time-out, before it closes a connection without answers. The
-heartbeats of ZeroMQ could detect such a connection too. But libzmq aborts the process (`!_io_error`) when a
-heartbeat is due on a connection that was reset while libzmq held the connection back.
+"""The time that the system waits, after the longest time-out, before it closes a connection without answers. Heartbeats
+of ZeroMQ are not used: libzmq aborts the process (`!_io_error`) if one is due on a held-back connection that was reset.
 """
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
@@ -55,28 +54,18 @@ HANDSHAKE_MS = 10_000
 """The time after which a connection with an unfinished handshake is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
-"""The longest pause between two attempts of a peer to connect, and so the longest wait of a restarted scheduler. An
-attempt costs one packet.
-"""
+"""The longest pause between two attempts to connect, which cost one packet each: a restarted scheduler waits for it."""
 CONNECT_MS = 2_000
-"""The time after which an unanswered attempt to connect is repeated. The system itself would wait longer with each
-attempt.
-"""
+"""The time after which an unanswered attempt to connect is repeated; the system would wait longer each time."""
 
 
 MESSAGES_WAITING = 256
-"""The most unread messages of one connection in the scheduler's socket, if the system does not count their bytes
-(`unread.py`). When this number is reached, the network holds the peer back.
-"""
+"""The most unread messages of a connection whose bytes the system does not count; the network holds back the rest."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
-"""The most messages that wait for a peer that does not read. Other modules limit numbered messages. Only this limit
-counts for echoes.
-"""
+"""The most messages that wait for a peer that does not read. Other modules limit all messages except echoes."""
 FRAMES_MOST = 1 << 16
-"""The most frames of a message. A message with more frames is read as a message without frames, which every codec
-refuses.
-"""
+"""The most frames of a message. A longer message is read as one without frames, which every codec refuses."""
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
@@ -119,16 +108,12 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return frames that can be sent. All frames are checked before the first is sent, because a sent part cannot be
-    taken back.
-    """
+    """Return frames to send, all checked before the first is sent, because a sent part cannot be taken back."""
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
 class _Inlet:
-    """Receives the first part of messages with as few look-ups of options as possible. pyzmq looks each option up in an
-    enumeration, which costs more than receiving a small message.
-    """
+    """Receives the first part of messages with few look-ups of options, because pyzmq looks options up slowly."""
 
     def __init__(self, socket: zmq.Socket[bytes], *, copies: bool) -> None:
         self._socket = socket
@@ -169,7 +154,6 @@ def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _skip_rest(socket: zmq.Socket[bytes]) -> list[memoryview]:
-    """Read and drop the rest of a message that no Scaler peer would send."""
     while socket.recv(_NOBLOCK, copy=False).more:
         pass
     return []
@@ -181,9 +165,7 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _is_made_up_by_router(connection: Connection) -> bool:
-    """Return whether the ROUTER socket itself made a routing id. A peer that chooses its own routing id is not a Scaler
-    peer: it could pose as another connection.
-    """
+    """Return whether the ROUTER socket itself made a routing id. A peer with its own id could pose as another."""
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
 
@@ -197,10 +179,8 @@ class RouterSocket:
     """The scheduler's end of the connections of many peers, each peer identified by its connection.
 
     Args:
-        silence_seconds: the silence after which a connection is closed, a little later; answers to probes of the system
-            count too.
-        unread_bytes: the most unread bytes of a connection, above which `look` closes the connection. Used only if the
-            system reports how much arrived.
+        silence_seconds: the silence after which a connection is closed, a little later; answers to probes count too.
+        unread_bytes: the most unread bytes of a connection before `look` closes it, if the system reports what arrived.
         admission_keys: the keys that peers need; None: all peers may connect.
     """
 
@@ -298,8 +278,7 @@ class RouterSocket:
         """Send a message.
 
         Raises:
-            PeerGoneError: if the connection no longer exists, or too many messages wait for the peer. In the second
-                case, the connection is closed.
+            PeerGoneError: if the connection is gone, or is closed now because too many messages wait for the peer.
         """
         try:
             parts = _as_parts(frames) if frames else ()
@@ -312,9 +291,7 @@ class RouterSocket:
             raise PeerGoneError(error.errno, str(error)) from error
 
     def lost(self) -> list[Connection]:
-        """Return the connections of the descriptors that were closed since the last call. The socket itself may notice
-        the loss a moment later.
-        """
+        """Return the connections closed since the last call, whose loss the socket itself may notice a moment later."""
         connections = []
         for descriptor in self._monitor.lost():
             connections += self._descriptors.of(descriptor)
@@ -325,14 +302,9 @@ class RouterSocket:
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Close connections for one of the following reasons, and return the number of closed connections:
-
-        - The connection sends far more than is read.
-        - The connection sends too much before its peer is authenticated.
-        - The address of the peer has too many unauthenticated connections.
-
-        Args:
-            resident_bytes: the memory of this process in bytes.
+        """Close the connections that send far more than is read, those that send too much before their peers are
+        authenticated, and those of addresses with too many unauthenticated peers. Return the number of closed
+        connections.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
         over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())
@@ -350,9 +322,7 @@ class RouterSocket:
         return len(over)
 
     def hang_up(self, connection: Connection) -> None:
-        """Close a connection. A connection whose descriptor already belongs to another connection has ended, and
-        nothing is closed.
-        """
+        """Close a connection, unless its descriptor already belongs to another connection."""
         descriptor = self._descriptors.present(connection)
         if descriptor is not None:
             shut_down(descriptor)
@@ -411,9 +381,7 @@ class DealerSocket:
 
     @property
     def refusal(self) -> str:
-        """Why the listener is not trusted, as a sentence for people; empty if the listener is trusted, or not connected
-        yet.
-        """
+        """Why the listener is not trusted, for people; empty if the listener is trusted, or not connected yet."""
         return "" if self._check is None else self._check.refusal
 
     def receive(self) -> Message | None:

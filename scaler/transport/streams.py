@@ -67,8 +67,7 @@ class _Stream:
 
     Args:
         socket: the socket of this end, which belongs to the stream from now on.
-        epoll: the epoll at which the socket is or will be registered.
-        buffer: the memory into which received data is read first; all streams of one thread may share this memory.
+        buffer: the memory into which data is read first; all streams of one thread may share this memory.
         message_bytes: the most bytes of a message; a larger message ends the connection.
     """
 
@@ -84,9 +83,7 @@ class _Stream:
         self.must_wait = False
         """whether unsent data waits until the system reports space"""
         self.has_ended = False
-        """whether the connection has ended for reading"""
         self.cannot_send = False
-        """whether the connection has ended for writing"""
         self.is_garbled = False
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
@@ -115,9 +112,7 @@ class _Stream:
             self._epoll.modify(socket, _IN | _OUT if unsent else _IN)
 
     def read(self) -> list[Message]:
-        """Read once, and then the rest of a large frame that has arrived in part. Return the messages that are complete
-        now.
-        """
+        """Read once, and then the rest of a partly arrived large frame. Return the messages that are complete now."""
         inflow = self._inflow
         messages: list[Message] = []
         try:
@@ -162,9 +157,7 @@ class StreamDialer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint, self._path = endpoint, str(endpoint.file)
         self.refusal = ""
-        """why the listener is not trusted, as a sentence for people; empty if the listener is trusted, or not connected
-        yet
-        """
+        """why the listener is not trusted, for people; empty if the listener is trusted, or not connected yet"""
         self._epoll = select.epoll()
         socket, buffer = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM), memoryview(new_area(READ_BYTES))
         self._stream = _Stream(socket, self._epoll, buffer, FRAME_BYTES_MOST, inf)
@@ -256,14 +249,11 @@ class StreamDialer:
         os.close(self.monitor_descriptor)
 
     def close_after_fork(self) -> None:
-        """Close the copy of the socket in a forked process, which would keep the connection open after its parent has
-        ended.
-        """
+        """Close a forked process's copy of the socket, which would keep the connection open after its parent ended."""
         self._stream.socket.close()
 
 
 _dialers: weakref.WeakSet[StreamDialer] = weakref.WeakSet()
-"""all open dialers of this process"""
 
 
 def _close_dialers_after_fork() -> None:
@@ -276,7 +266,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def _was_signalled(descriptor: int) -> bool:
-    """Return whether an eventfd was signalled since the last call."""
     try:
         return os.eventfd_read(descriptor) > 0
     except BlockingIOError:
@@ -284,12 +273,7 @@ def _was_signalled(descriptor: int) -> bool:
 
 
 def _listen_at(endpoint: Endpoint) -> unix.socket:
-    """Return a socket that listens at an ipc address, for this user alone.
-
-    Raises:
-        AddressInUseError: if another program listens at the address.
-        OSError: if it is impossible to listen at the address for another reason.
-    """
+    """Return a socket that listens at an ipc address, for this user alone; errors as for `Transport.listen`."""
     check_ipc_file(endpoint)
     path = str(endpoint.file)
     listening = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
@@ -310,12 +294,7 @@ def _listen_at(endpoint: Endpoint) -> unix.socket:
 
 
 class StreamListener:
-    """The scheduler's end of all connections at one ipc address.
-
-    Raises:
-        AddressInUseError: if another program listens at the address.
-        OSError: if it is impossible to listen at the address for another reason.
-    """
+    """The scheduler's end of all connections at one ipc address. Errors are those of `Transport.listen`."""
 
     authenticator_descriptor: int | None = None
 
@@ -330,7 +309,6 @@ class StreamListener:
         self.monitor_descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._streams: dict[Connection, _Stream] = {}
         self._connections: dict[int, Connection] = {}
-        """the open connections, by descriptor"""
         self._next_number = 1
         self._messages: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         self._ready: list[tuple[int, int]] = []
@@ -480,7 +458,6 @@ class Streams:
         self.endpoint = endpoint
         self._bounds = frame_bytes, unread_bytes
         self._dialer: StreamDialer | None = None
-        """the latest dialer, or None before the first one"""
 
     @property
     def refusal(self) -> str:

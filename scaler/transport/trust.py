@@ -19,9 +19,7 @@ _OVERFLOW_UID = 65534
 
 
 def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
-    """Return why the user who listens at the other end of a connection is not trusted; empty if the user is trusted.
-    Trusted users are this user, root, and `trust_users`.
-    """
+    """Return why the listening user is not trusted; empty for this user, root, and `trust_users`."""
     if not KNOWS_PEER_USERS:
         return "" if endpoint.file is not None and is_private(endpoint.file.parent) else _why_not_private(endpoint)
     uid, me = uid_at(socket), os.geteuid()
@@ -75,9 +73,7 @@ class ListenerCheck:
         self.is_passed = False
         """whether the connection is up, and its listener is trusted"""
         self.refusal = ""
-        """why the listener is not trusted, as a sentence for people; empty if the listener is trusted, or not connected
-        yet
-        """
+        """why the listener is not trusted, for people; empty if the listener is trusted, or not connected yet"""
 
     def open(self, descriptor: int) -> None:
         """Check a new connection, and shut it down if its listener is not trusted."""

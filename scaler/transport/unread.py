@@ -21,9 +21,7 @@ CALM_BYTES = 1024 * 1024
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The sizes of frame heads on the network: a frame of at most `SHORT_BYTES` has a head of 2 bytes; a larger frame has a
-head of 9 bytes.
-"""
+"""The sizes of frame heads on the network: 2 bytes for frames of at most `SHORT_BYTES`, 9 bytes for larger frames."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
@@ -63,17 +61,13 @@ class _Count:
 
 
 class Unread:
-    """Counts the unread bytes of the connections of one socket, by descriptor.
-
-    Args:
-        most_bytes: the most unread bytes of one connection.
-    """
+    """Counts the unread bytes of the connections of one socket, by descriptor."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._descriptors: set[int] = set()
         self.counts: dict[int, _Count] = {}
-        """the counts of each connection, by descriptor; while this is empty, callers need not call `read`"""
+        """the counts of each connection, by descriptor; while empty, callers need not call `read`"""
         self._baseline_bytes = 0
         """the least size of the process since the last check, from which growth counts"""
 
@@ -100,7 +94,7 @@ class Unread:
         """Return the descriptors of connections with far too many unread bytes.
 
         Args:
-            resident_bytes: the memory of this process in bytes; 0 if unknown.
+            resident_bytes: the memory of this process; 0 if unknown.
         """
         if self.counts:
             return self._compare(resident_bytes)

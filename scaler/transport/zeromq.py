@@ -20,9 +20,7 @@ from scaler.transport.sockets import DealerSocket, RouterSocket
 
 
 class _SharedContext:
-    """The context that all sockets of connections inside this process share, as long as any transport uses the
-    context.
-    """
+    """The context that all sockets of connections inside this process share, while any transport uses the context."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,9 +50,7 @@ _shared = _SharedContext()
 
 
 def _forget_shared() -> None:
-    """Make a new shared context in a forked process, because the other threads that share the old one do not exist
-    there.
-    """
+    """Make a new shared context in a forked process, where the other threads that share the old one do not exist."""
     global _shared  # noqa: PLW0603 - there is one process
     _shared = _SharedContext()
 
@@ -80,7 +76,6 @@ class ZeroMQ:
         self._keyring = Keyring(endpoint, keys) if endpoint.scheme == TCP else None
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._dialer: DealerSocket | None = None
-        """the latest dialer, or None before the first one"""
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:

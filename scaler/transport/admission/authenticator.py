@@ -25,7 +25,6 @@ class AdmissionKeys:
     """The secret key of a listening socket, and the functions that check the keys of its peers.
 
     Attributes:
-        secret: the secret key of the scheduler.
         judge: returns the ZAP status code for a public key and the address of its peer. The code 200 accepts the peer.
         is_valid: returns whether an accepted public key is still valid when the first message arrives.
     """
@@ -40,7 +39,6 @@ class Authenticator:
 
     Args:
         socket: the socket that from now on accepts only peers with a key. The socket must not listen yet.
-        admission_keys: the keys of that socket.
     """
 
     def __init__(

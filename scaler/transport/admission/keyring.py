@@ -17,9 +17,7 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 NO_LONGER_LISTED, NOT_LISTED = 500, 400
-"""The answers of a scheduler to a key that it accepted before, and to a key that it does not know. The answers are ZAP
-status codes, because a peer gets no other reason from ZeroMQ.
-"""
+"""The ZAP status codes for a key that was accepted before, and for an unknown key: a peer gets no other reason."""
 
 SILENT_REFUSALS = 3
 """The number of silent disconnections in a row that count as a refusal. A scheduler disconnects silently from a peer
@@ -50,9 +48,8 @@ class Keyring:
     """The keys that a peer tries at one address.
 
     Args:
-        endpoint: the address of the scheduler.
-        read: returns the keys, the likeliest key first; without keys, the peer connects without a key. Called again
-            when no key fits, because the key of the scheduler may have been replaced.
+        read: returns the keys, the likeliest first; without keys, the peer connects without a key. Called again when no
+            key fits, because the scheduler's key may have been replaced.
 
     Raises:
         ConfigError: if the keys cannot be read.
@@ -66,7 +63,6 @@ class Keyring:
         self._at = 0
         self._silent = 0
         self._failed = 0
-        """the number of tries that failed in a row"""
         self._best = (0, "")
         """the weight and the sentence of the most informative failed try so far"""
         self.refusal = ""
@@ -98,12 +94,7 @@ class Keyring:
         self.refusal = ""
 
     def failed(self, event: int, value: int) -> None:
-        """Handle a failed handshake.
-
-        Args:
-            event: the event of ZeroMQ.
-            value: the value of this event.
-        """
+        """Handle a failed handshake: an event of ZeroMQ, and the value of this event."""
         asks_for = self._probe.mechanism
         is_mismatch = event == _PROTOCOL and value == _MISMATCH
         if not self._tries:
@@ -145,9 +136,7 @@ class Keyring:
         return True
 
     def _meaning(self, event: int, value: int, *, has_no_keys: bool) -> tuple[int, str]:
-        """Return the weight of a failure, which is greater for a more informative failure, and a sentence about the
-        failure.
-        """
+        """Return the weight of a failure, greater for a more informative one, and a sentence about the failure."""
         file, at = self._tries[self._at].file, self._endpoint
         if event == _AUTH and value == NO_LONGER_LISTED:
             return 3, (

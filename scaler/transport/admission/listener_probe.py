@@ -12,9 +12,7 @@ import threading
 from scaler.endpoint import Endpoint
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x00"
-"""The signature and version of ZMTP 3.0. A listener answers this text with its own greeting, without waiting for
-further bytes.
-"""
+"""The signature and version of ZMTP 3.0, which a listener answers at once with its own greeting."""
 GREETING_BYTES = 64
 MECHANISM = slice(12, 32)
 SECONDS = 2.0
@@ -41,7 +39,7 @@ class ListenerProbe:
         self._endpoint = endpoint
         self._thread: threading.Thread | None = None
         self.mechanism = ""
-        """the mechanism in the last answer of the listener; empty before the first answer"""
+        """the mechanism in the last answer; empty before the first answer"""
 
     def ask(self) -> None:
         """Start a request for the mechanism, unless a request is running."""

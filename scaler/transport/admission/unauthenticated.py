@@ -15,9 +15,7 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""The most bytes that an unauthenticated connection may send before it is closed. A handshake and a hello have about
-700 bytes, and at most 8 MiB.
-"""
+"""The most bytes from an unauthenticated connection. Handshake and hello have about 700, and at most 8 MiB."""
 FROM_ONE_ADDRESS_MOST = 1024
 """The most unauthenticated connections of one address. A host needs one connection for each client and cluster."""
 
@@ -27,9 +25,7 @@ class UnauthenticatedPeers:
 
     def __init__(self) -> None:
         self._addresses: dict[int, str | None] = {}
-        """the address of each connection, by descriptor, the newest connection last; None if the address is not known
-        yet
-        """
+        """the address of each connection, by descriptor, newest last; None if the address is not known yet"""
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -45,12 +41,10 @@ class UnauthenticatedPeers:
         self._addresses.pop(descriptor, None)
 
     def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors of connections to close: those that sent too much, and the newest connections of each
-        address with too many connections.
+        """Return the descriptors of connections that sent too much, and of the newest from addresses with too many.
 
         Args:
-            has_authenticated: returns whether a message of a connection was read. This may happen before the start of
-                the connection is reported.
+            has_authenticated: returns whether a message of a connection was read, maybe before its start is reported.
         """
         for descriptor in [each for each in self._addresses if has_authenticated(each)]:
             self.close(descriptor)

@@ -31,9 +31,7 @@ from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 MESSAGE_ITEMS = 2048
-"""The most items in one message, all batches together. A sender puts further items into another message; a receiver
-refuses a larger message.
-"""
+"""The most items in one message, all batches together. A receiver refuses a message with more items."""
 
 # A numbered message of one segment: the number of segments less one, their size, the pointer to the root (which follows
 # directly and has three words and a pointer), the direction, `number`, `heard`.
@@ -181,9 +179,7 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
 
 
 class _Codecs(dict[str, _DirectionCodec]):
-    """The codecs, by the name of the direction. Each codec is made at its first use: a client never needs the codecs of
-    processors.
-    """
+    """The codecs, by direction, each made at its first use: a client never needs the codecs of processors."""
 
     def __missing__(self, name: str) -> _DirectionCodec:
         codec = self[name] = _DirectionCodec(next(each for each in DIRECTIONS if each.name == name))
@@ -220,11 +216,10 @@ def encode(
     """Write items as unnumbered messages, in order; runs of one type become one batch of columns.
 
     Args:
-        counts: the numbers of items written so far, by class (`Traffic.items`); this call adds the items that it
-            writes.
+        counts: the numbers of items written so far, by class (`Traffic.items`); this call adds its own items.
 
     Returns:
-        the header frame and the payload frames of each message. Each message has up to `MESSAGE_ITEMS` items.
+        the header frame and the payload frames of each message, with up to `MESSAGE_ITEMS` items.
     """
     if len(items) <= MESSAGE_ITEMS:
         return [encode_message(direction, items, counts=counts)] if items else []
@@ -239,13 +234,12 @@ def encode_message(
     heard: int = 0,
     counts: defaultdict[type, int] | None = None,
 ) -> tuple[bytes, list[Any]]:
-    """Write items as one message. Return the header frame and the payload frames of the message.
+    """Write items, at most `MESSAGE_ITEMS`, as one message. Return the header frame and the payload frames.
 
     Args:
-        items: at most `MESSAGE_ITEMS` items.
         number: the number of the message in its session; 0 for an unnumbered message.
         heard: the highest number received from the other side.
-        counts: the numbers of items written so far, by class, as for `encode`.
+        counts: as for `encode`.
     """
     codec = _CODECS[direction.name]
     if 0 < len(items) <= ITEMS_MOST:
@@ -307,11 +301,7 @@ def with_heard(header: bytes, heard: int) -> bytes:
 
 
 def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:
-    """Read one message.
-
-    Args:
-        header: the header frame.
-        frames: the payload frames, which become parts of the items.
+    """Read one message from its header frame and its payload frames, which become parts of the items.
 
     Raises:
         ProtocolError: if the bytes are not a message of that direction.

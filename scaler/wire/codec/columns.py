@@ -35,9 +35,7 @@ NAMES_MOST = 65_536
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
-"""The condition for the values of a field, in addition to the type of the column: the second part of the field's
-annotation.
-"""
+"""The condition for the values of a field, besides the column's type: the second part of the annotation."""
 
 
 class ColumnCodec(NamedTuple):

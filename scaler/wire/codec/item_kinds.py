@@ -44,7 +44,7 @@ class ItemKind:
         self.firm = sized + numbers
         """the columns for which a stencil has holes; all other columns must be empty"""
         self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
-        """the position of the value of any length among the `firm` columns; None if all lengths are fixed"""
+        """the position of the value of any length in `firm`; None if all lengths are fixed"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
         loose = [column.name for column in columns if column.kind in _LOOSE]

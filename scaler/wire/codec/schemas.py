@@ -62,8 +62,7 @@ def _segments(data: bytes) -> tuple[list[bytes], int]:
 
 
 def check_working_directory() -> None:
-    """Check that this process has a working directory. Without a working directory, the Cap'n Proto library would abort
-    the process.
+    """Check that this process has a working directory, without which the Cap'n Proto library would abort the process.
 
     Raises:
         FileNotFoundError: if there is no working directory.
@@ -84,7 +83,6 @@ class _Schemas(dict[str, Any]):
 
 
 SCHEMAS = _Schemas()
-"""the loaded schemas, by file name without its suffix"""
 
 
 def load_schemas(*names: str) -> None:

@@ -82,12 +82,10 @@ class _Layout:
 
 
 class _Takers:
-    """Makes items from the values in a message.
+    """Makes items from the `n_found` values in a message.
 
     Args:
-        place_of: the position of each firm column's value among the found values; a column without a position has its
-            default.
-        n_found: the number of values found.
+        place_of: the position of each firm column's value among the found values; columns without one have defaults.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
@@ -133,7 +131,6 @@ class Stencil:
 
     Args:
         numbers: the holes for the number of the message and for the acknowledged number; may be empty.
-        holes: the holes for the present values, in order.
         present: the position of each hole's value among all values.
     """
 
@@ -171,8 +168,7 @@ class StretchStencil:
 
     Args:
         message: a message in which the value of any length is a single byte, at `start`.
-        words: the words that depend on the length of this value. The first word that changes with each byte is the
-            length itself.
+        words: the words that depend on this length. The first that changes with each byte is the length itself.
         stretch: the position of this value among all values.
     """
 
@@ -241,7 +237,7 @@ class Cutter:
 
     Args:
         write: writes items with the codec, without numbers.
-        numbers: the holes for the number of a message and for the acknowledged number; may be empty.
+        numbers: the holes for the numbers, as for a `Stencil`.
     """
 
     def __init__(self, write: Write, numbers: Sequence[Hole]) -> None:
@@ -249,9 +245,7 @@ class Cutter:
         self._numbers = numbers
 
     def cut(self, kinds: Sequence[ItemKind], items: Sequence[Any]) -> Stencil | None:
-        """Return the stencil for the shape of `items`; None if such messages are too large, or a value has no place of
-        its own.
-        """
+        """Return the stencil for the shape of `items`; None if too large, or a value has no place of its own."""
         values = _values(kinds, items)
         if values is None:
             return None
@@ -268,9 +262,7 @@ class Cutter:
         return stencil if stencil.write(tuple(values), 0, 0) == self._message(kinds, values) else None
 
     def cut_stretch(self, kinds: Sequence[ItemKind], items: Sequence[Any], stretch: int) -> StretchStencil | None:
-        """Return the stencil for the shape of `items` in which one value may have any length. Return None if such
-        messages are too large, or a value has no place of its own.
-        """
+        """Return the stencil for this shape with one value of any length; None in the same cases as `cut`."""
         found = _values(kinds, items)
         if found is None:
             return None
@@ -300,9 +292,7 @@ class Cutter:
     def _holes(
         self, kinds: Sequence[ItemKind], values: list[Any], plain: bytes, present: Sequence[int]
     ) -> list[Hole] | None:
-        """Return the places of the values at the positions `present`; None if a place cannot be found, or two places
-        overlap.
-        """
+        """Return the places of the values at `present`; None if a place cannot be found, or two places overlap."""
         columns = _firm_columns(kinds)
         holes: list[Hole] = []
         for index in present:
@@ -315,9 +305,7 @@ class Cutter:
         return None if overlap else holes
 
     def _probe(self, kinds: Sequence[ItemKind], values: list[Any], changed: int | None = None) -> bytes:
-        """Return a message of the same shape in which each byte of the value `changed` differs from the bytes of all
-        other values.
-        """
+        """Return a message of the same shape where each byte of the value `changed` differs from all other values."""
         probes = [
             _probe(column, value, 0xFE if index == changed else 0x01) if value else column.default
             for index, (column, value) in enumerate(zip(_firm_columns(kinds), values, strict=True))
@@ -334,21 +322,16 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if any value is neither `bytes` nor `int`, so that only the codec can write
-    the items.
-    """
+    """Return the values of the items; None if any is neither `bytes` nor `int`, and only the codec can write it."""
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value at `start`; None if any other byte depends
-    on this length.
+    """Return the words before `start` that depend on the length of the value at `start`; None if other bytes do too.
 
     Args:
-        plain: a message in which the value has 1 byte.
-        longer: the same message with a value of 2 bytes.
-        wider: the same message with a value of 9 bytes.
+        plain: a message in which the value has 1 byte; in `longer` it has 2 bytes, and in `wider` 9 bytes.
     """
     end = start + 8
     if longer[start + 8 :] != plain[end:] or wider[start + 16 :] != plain[end:]:

@@ -33,9 +33,7 @@ Usual: TypeAlias = Sequence[tuple[Direction, Sequence[Any]]]
 _TASK, _FUNCTION = TaskId(b"t" * ID_BYTES), ObjectId(b"f" * ID_BYTES)
 _PAYLOAD = b"payload"  # of any length
 _ZERO_OR_NOT = (0, 1)
-"""The values for fields that may be zero, because a zero changes the shape: the first worker of a node is number 0, and
-tasks may be nested or not.
-"""
+"""The values for fields that may be zero, which changes the shape, such as the number of a node's worker."""
 
 
 def _task(priority: int) -> Task:

@@ -27,19 +27,13 @@ from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Wri
 ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""The number of messages of a shape, for each item in a message, before a stencil is cut. Cutting costs as much as
-about ten messages without a stencil for each item, so only repeated shapes get one.
-"""
+"""The messages of a shape, per item, before a stencil is cut. Cutting costs as much as ten messages per item."""
 SEEN_BEFORE_CUT_TWICE = 128
-"""The number of messages of a shape that already has a stencil for any length, before the shape gets a stencil for its
-length.
-"""
+"""The messages of a shape with a stencil for any length, before the shape gets a stencil for its length."""
 SHAPES_MOST = 1024
 """The most shapes that are remembered for one direction. When this number is exceeded, all shapes are forgotten."""
 CANDIDATES_MOST = 16
-"""The most stencils for one message size, and the most stencils for any length: each stencil that does not fit costs a
-comparison.
-"""
+"""The most stencils for one message size, and for any length: each stencil that does not fit costs a comparison."""
 
 
 class _Seen:
@@ -51,9 +45,7 @@ class _Seen:
         self.count = 0
         """the number of messages of the shape; negative if no stencil can be cut"""
         self.stretch: StretchStencil | None = None
-        """the stencil for messages of this shape in which one value may have any length; None if no such stencil was
-        cut
-        """
+        """the stencil for messages of this shape with one value of any length; None if no such stencil was cut"""
 
 
 class Stencils:
@@ -62,8 +54,7 @@ class Stencils:
     Args:
         kinds: the message classes of the direction.
         write: writes items with the codec, without numbers.
-        numbers_at: the offset of the number of a message, which the acknowledged number follows; None if messages have
-            no number.
+        numbers_at: the offset of a message's number, which the acknowledged number follows; None without numbers.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], write: Write, numbers_at: int | None) -> None:
@@ -72,15 +63,11 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """the stencil of each shape without its variable length, or the number of messages of this shape; negative if
-        no stencil can be cut
-        """
+        """the stencil of each shape without its variable length, or its message count; negative if none can be cut"""
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """for each message size: the number of messages read by stencils for any length, since a stencil was cut for
-        this size
-        """
+        """by message size: the messages read by stencils for any length since this size got its own stencil"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if no stencil fits the items."""
@@ -161,9 +148,7 @@ class Stencils:
         return values, shape
 
     def _count_shape(self, shape: Shape, items: Sequence[Any], seen: Stencil | _Seen | None) -> StretchStencil | None:
-        """Count a message without a stencil of its own. Return the stencil for any length, if such a stencil existed
-        before.
-        """
+        """Count a message without a stencil of its own. Return the stencil for any length, if one existed before."""
         if seen is None:
             seen = self._new(shape)
         elif type(seen) is not _Seen:
@@ -219,9 +204,7 @@ class Stencils:
 
 
 def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]:
-    """Return two positions for each present value of any length: its position in the shape, and its position among all
-    values.
-    """
+    """Return the positions of each present value of any length: in the shape, and among all values."""
     found, n_before = [], 0
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:

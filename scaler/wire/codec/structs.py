@@ -30,9 +30,7 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised the exception: the task of the result, or a task whose result that task needs; empty:
-    unknown
-    """
+    """the task that raised the exception: this task, or a task whose result this task needs; empty: unknown"""
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 
@@ -80,19 +78,13 @@ class RunOptions(NamedTuple):
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that the worker must have, and the amount of each resource that the task takes"""
     was_submitted: bool = False
-    """whether an earlier scheduler had the task, and may have started or ended the task. Such a task is not started
-    again: the task continues only as a run that an agent has
-    """
+    """whether an earlier scheduler may have started the task, which then continues only as a run that an agent has"""
     retry_on: tuple[str, ...] = ()
-    """the names of the exception classes after which the task is retried, as in `TaskFailure`; derived classes count
-    too
-    """
+    """the names of the exception classes after which the task is retried; derived classes count too"""
     retry_delay_ms: int = 0
     """the time before the first retry; doubled for each further retry"""
     no_worker_timeout_ms: int = 0
-    """the longest time that the task waits while no connected worker could run the task; after that, the task fails; 0:
-    no limit
-    """
+    """the longest time that the task waits, before it fails, while no connected worker could run it; 0: no limit"""
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""
@@ -132,8 +124,7 @@ class RunOptions(NamedTuple):
         return _read(data) if data else _DEFAULTS
 
     def retry_reason(self, failure: bytes) -> str:
-        """Return the exception of a failed task, as text, if the task is to be retried after this exception; otherwise
-        empty.
+        """Return the exception of a failed task as text if the task is to be retried after it; otherwise empty.
 
         Args:
             failure: an encoded `TaskFailure`, from a peer.

@@ -80,9 +80,7 @@ class JobVerb(IntEnum):
     READ_NEW = 5
     """return outcomes in the order in which they were written to disk; the body is the id of this order"""
     SHOW = 6
-    """return the state of the job. `amount` `AT_END`: answer when the job has ended; `VERSIONS`: add the number of
-    ended rows of each version
-    """
+    """return the state of the job. `amount`: `AT_END` or `VERSIONS`"""
     LIST = 7
     """return the states of all jobs of the owner, or of all owners if `amount` is 1, which only admins may request"""
     FAILURES = 8
@@ -92,9 +90,7 @@ class JobVerb(IntEnum):
     CANCEL = 10
     """cancel the job; results of ended rows are kept"""
     FORGET = 11
-    """cancel the job and delete the record of the job; `amount` 1: only if no row has ended and no other program uses
-    the job
-    """
+    """cancel the job and delete its record; `amount` 1: only if no row has ended and no other program uses the job"""
     LEAVE = 12
     """withdraw the report that this client needs the job to run"""
     GIVE = 13
@@ -116,9 +112,7 @@ class JobVerb(IntEnum):
 
 
 AT_END, VERSIONS = 1, 2
-"""The values of `amount` in a `SHOW` request. `AT_END`: answer when the job has ended. `VERSIONS`: add the number of
-ended rows of each version.
-"""
+"""The values of `amount` in a `SHOW` request: answer when the job has ended; add the ended rows of each version."""
 
 
 class JobOpenFlags(IntFlag):
@@ -137,9 +131,7 @@ class JobOpenFlags(IntFlag):
     SAME_WORK = 32
     """the new version has the same function and the same rows"""
     SAME_ROWS = 64
-    """the new version has another function and the same rows, which stay complete. `first`: the work that the client
-    knows
-    """
+    """the new version has another function and the same, complete rows. `first`: the work that the client knows"""
 
 
 class JobAnswerKind(IntEnum):
@@ -177,13 +169,9 @@ class ClientHello:
     python_version: Text
     cloudpickle_version: Text
     client_id: Id
-    """a random id, known only to the client and the scheduler: with this id, the client resumes its session on a new
-    connection
-    """
+    """a random id that only the client and the scheduler know, to resume the session on a new connection"""
     agent_token: Id = NO_ID
-    """for a client inside a task: the token in the agent's hello, which proves where the client runs; otherwise
-    `NO_ID`
-    """
+    """for a client inside a task: the agent's token, which proves where the client runs; otherwise `NO_ID`"""
     processor: U32 = 0
     """for a client inside a task: the number of the processor that runs the task. The agent never reuses a number"""
     resumes: U8 = 0
@@ -191,13 +179,9 @@ class ClientHello:
     heard: U64 = 0
     """the highest number received from the scheduler, if the client resumes its session"""
     account: U32 = 0
-    """the account number of the client if `resumes` is not 0; the running tasks of the client pass this number to their
-    nested tasks
-    """
+    """the account number of the client if `resumes` is not 0; its running tasks pass this number to nested tasks"""
     dial: U32 = 0
-    """the number of the connection, from 1, because a hello may arrive after the hello of a later connection; 0: not
-    counted
-    """
+    """the number of the connection, from 1, because hellos may arrive out of order; 0: not counted"""
     label: Text = ""
     """the name of the program and where it runs, for people"""
     begun: U32 = 0
@@ -215,25 +199,19 @@ class Task:
     object_ids: IdRow
     """the ids of the objects among the arguments, joined"""
     priority: I32 = 0
-    """depth and user's priority in one number, see `scaler.wire.messages.priority`; tasks with a greater number run
-    first
-    """
+    """depth and user's priority in one number, see `scaler.wire.messages.priority`; greater numbers run first"""
     name: Text = ""
     """the name that the user gave the task; empty: the name of the function"""
     options: Options = b""
     """encoded `RunOptions`; empty: all options have their defaults"""
     account: U32 = 0
-    """from a client inside a task: the account in the `RunTask` of that task; otherwise 0, and the scheduler sets the
-    account
-    """
+    """from a client inside a task: the account in its `RunTask`; otherwise 0, and the scheduler sets the account"""
     frames: FrameColumn = ()
     """the arguments that are too large for the block, in order"""
     rows: RowCount = 0
     """the number of calls, see `scaler.wire.messages.rows`; the payload has a block for each call; 0: one call"""
     owner: U64 = 0
-    """from a client inside a task: the owner in the `RunTask` of that task; otherwise 0, and the scheduler sets the
-    owner
-    """
+    """from a client inside a task: the owner in its `RunTask`; otherwise 0, and the scheduler sets the owner"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -255,15 +233,11 @@ class TaskResult:
     status: StatusColumn
     payload: Bytes
     size: U64
-    """0 if the result is in the payload; otherwise the bytes of the object that is the result. The object has the id of
-    the task, and the client requests it
-    """
+    """0: the result is in the payload; otherwise the bytes of the result, an object with the id of the task"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if the task was measured; otherwise empty"""
     rows: RowCount = 0
-    """the number of rows, as in `Task`; all of these rows have ended. If the status is success, the payload has a block
-    for each row
-    """
+    """the number of ended rows, as in `Task`. If the status is success, the payload has a block for each row"""
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
     duration_us: U32 = 0
@@ -300,9 +274,7 @@ class GraphNode:
     object_ids: IdRow
     """the ids of the objects among the arguments, as in `Task`"""
     dependencies: PositionRow
-    """the positions of the nodes that this node depends on, each position once. Each is a UInt32, little-endian, counts
-    from 0, and is lower than the position of this node
-    """
+    """the nodes that this node depends on, each once: positions lower than its own, from 0, as little-endian UInt32"""
     wanted: U8
     """whether the client wants the result of this node"""
     frames: FrameColumn = ()
@@ -311,9 +283,7 @@ class GraphNode:
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphInput:
-    """A node of a graph that is not a call, but the result of another task of the client. Follows the graph like a
-    `GraphNode`.
-    """
+    """A node of a graph that is the result of another task of the client. Follows the graph like a `GraphNode`."""
 
     graph_id: GraphIdColumn
     position: U32
@@ -373,9 +343,7 @@ class ExplainRequest:
     position: U32 = 0
     """the position of the task in the graph, if the task is a node"""
     wanted: U8 = 0
-    """whether the client waits for the result. If the worker of a wanted task is paused, the worker starts this task
-    next
-    """
+    """whether the client waits for the result: a paused worker starts a wanted task next"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -415,9 +383,7 @@ class ClientShutdownResponse:
 
 
 WORKERS, OBJECTS = 1, 2
-"""The details that an `InfoRequest` can request: each worker (`WORKERS`), or the objects of the requesting client
-(`OBJECTS`).
-"""
+"""The details that an `InfoRequest` can request: each worker, or the objects of the requesting client."""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -428,9 +394,7 @@ class InfoRequest:
     detailed: U8 = 0
     """the details that the client also requests: `WORKERS`, `OBJECTS`, or 0"""
     workers: U32 = 0
-    """the number of workers to wait for: the scheduler answers whenever workers connect, until this number is
-    connected; 0: one answer only
-    """
+    """the number of workers to wait for, with an answer whenever workers connect; 0: one answer only"""
     restart: U8 = 0
     """whether all agents replace their worker processes before the answer"""
     leave: Names = ""
@@ -544,9 +508,7 @@ class JobRequest:
     amount: U32 = 0
     body: Bytes = b""
     record: Bytes = b""
-    """the id of the job's record (8 bytes); empty: the job that has the name now. In requests for results, the number
-    of the work follows (4 bytes)
-    """
+    """the id of the job's record (8 bytes) and, for results, its work (4 bytes); empty: the job with the name now"""
     frames: FrameColumn = ()
 
 
@@ -558,9 +520,7 @@ class JobResponse:
     """the number of the `JobRequest` that this response answers"""
     status: JobStatusColumn
     first: U64 = 0
-    """with rows: the first row. If rows are returned in the order in which they ended: the position where the next
-    request continues
-    """
+    """with rows: the first row; in the order in which rows ended: the position where the next request continues"""
     amount: U32 = 0
     """with rows: the number of rows"""
     body: Bytes = b""

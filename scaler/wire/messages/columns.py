@@ -18,9 +18,7 @@ ROWS_MOST = 4096
 
 
 class UpperLimit(NamedTuple):
-    """The rule for a number column with a greatest accepted number. A greater number could make the receiver use too
-    much memory.
-    """
+    """The rule for a number column with a greatest number, above which the receiver could use too much memory."""
 
     most: int
 
@@ -74,9 +72,7 @@ T = TypeVar("T")
 
 
 class Batch(list[T]):
-    """Items of one class that arrived together. `Batch[Task]` is a class, so that a batch is handled by the class of
-    its items.
-    """
+    """Items of one class that arrived together. `Batch[Task]` is a class, so that each item class has a handler."""
 
     item: ClassVar[type]
 

@@ -64,9 +64,7 @@ class TaskStatus(IntEnum):
     TIMED_OUT = 9
     """the task took longer than its worker allows; the payload is a sentence about the limit, and then the traceback"""
     OUT_OF_MEMORY = 10
-    """the kernel killed the process that ran the task, for lack of memory; the payload explains how, as for
-    `PROCESSOR_DIED`
-    """
+    """the kernel killed the process of the task, for lack of memory; the payload explains how"""
 
 
 class OutputStream(IntEnum):
@@ -105,13 +103,9 @@ class InstructionKind(IntEnum):
     DELETE = 2
     """delete the object"""
     CREATE_FUNCTION = 3
-    """store a function, as for `CREATE`; the id is the hash of the content, so any client may send the same function
-    again
-    """
+    """store a function, as for `CREATE`; the id is the hash of the content, so any client may send it again"""
     KEEP_RESULT = 4
-    """keep the large result of the task with this id, if still stored, because other tasks need the result; sent only
-    to agents
-    """
+    """keep the large result of this task, if still stored, because other tasks need it; sent only to agents"""
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -125,9 +119,7 @@ InstructionColumn = Annotated[int, "u8", InstructionKind]
 RESUMING = 1
 """The value of `resumes` in the hello of a peer that resumes its session."""
 RETURNING = 2
-"""The value of `resumes` in the hello of a peer that had a session, here or with an earlier scheduler, and starts a new
-session.
-"""
+"""The value of `resumes` in the hello of a peer that had a session, with any scheduler, and starts a new session."""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
@@ -160,33 +152,27 @@ class HelloReply:
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloRequest:
-    """The request to open a new connection and to send a hello on it, because the scheduler does not know this
-    connection.
-    """
+    """The request to send a hello on a new connection, because the scheduler does not know this connection."""
 
     reason: Reason
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class Chunk:
-    """A part of a message that is too large to travel in one piece. Only `scaler.wire.session.pipe` sends and reads
-    chunks.
-    """
+    """A part of a message that is too large for one piece. Only `scaler.wire.session.pipe` handles chunks."""
 
     transfer: U32
     """the number of the large message among all messages that travel in chunks"""
     sizes: SizeRow
-    """in the first chunk: the bytes of each frame of the large message, the header first, as consecutive UInt64;
-    otherwise empty
-    """
+    """in the first chunk: the bytes of each frame of the large message, header first, as UInt64; otherwise empty"""
     frames: FrameColumn
     """bytes of the frames of the large message, one after the other"""
 
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
-"""The values of `found` in an `ObjectResponse`. `LOST`: the object was lost with its host, and a peer may submit the
-call that made the object again. For the id of a graph, `LOST` means that a value that its open nodes need was lost:
-the whole graph must be resubmitted.
+"""The values of `found` in an `ObjectResponse`. `LOST`: lost with its host; a peer may resubmit the call that made the
+object. For the id of a graph, `LOST` means that its open nodes need a lost value: the whole graph must be
+resubmitted.
 """
 
 
@@ -208,9 +194,7 @@ class ObjectResponse:
     """`NOT_FOUND`, `FOUND` or `LOST`; for a large result, the scheduler also sends `LOST` without a request"""
     frames: FrameColumn
     location: Bytes = b""
-    """the location of the object in shared memory, instead of the frames: a `SharedBlock` of the object's client or
-    agent
-    """
+    """instead of frames: the location in shared memory, a `SharedBlock` of the object's client or agent"""
     reason: Text = ""
     """why the object is missing or lost; empty if the object was deleted, or never stored"""
 
@@ -221,9 +205,7 @@ class PartRequest:
 
     object_id: ObjectIdColumn
     location: Bytes
-    """the location of the requested result, which differs from the location of any newer result; empty: a copy is
-    requested
-    """
+    """the location of the requested result, which no newer result shares; empty: a copy is requested"""
     offset: U64
     """the offset of the part in the joined frames of the object"""
     most_bytes: U32

@@ -61,9 +61,7 @@ The row is not on the stream: the scheduler adds the rows up.
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
-"""The encoding of a running task: id of the task, position of the worker, flags, milliseconds since the task started,
-short id of the function. The row is not on the stream.
-"""
+"""A running task, not on the stream: id, worker's position, flags, milliseconds since its start, id of its function."""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 """Flags of workers and processors:
 
@@ -208,9 +206,7 @@ class StateFunction:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateBins:
-    """The work of an agent's workers since the previous message, one row for each busy worker. Sent on the topic
-    `bins`.
-    """
+    """The work of an agent's busy workers since the previous message, one row for each. Sent on the topic `bins`."""
 
     agent: Bytes = b""
     bins: Bytes = b""
@@ -313,9 +309,7 @@ class StateJob:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateNode:
-    """The state of one node of a graph with at most 2000 nodes. Sent on the topic `graph/ID`: all nodes first, then the
-    changed nodes.
-    """
+    """The state of a node of a graph with at most 2000 nodes. Sent on `graph/ID`: all nodes, then the changed nodes."""
 
     graph: Bytes = b""
     position: U32 = 0

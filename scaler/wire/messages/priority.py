@@ -9,9 +9,7 @@ from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""The range of a user's priority. A task with a negative user's priority runs later than other tasks of the same
-depth.
-"""
+"""The range of a user's priority. Tasks with a negative priority run later than other tasks of their depth."""
 
 DEEPEST = STEP // 2 - 1
 """The greatest depth. Children of a task of this depth have the same depth."""

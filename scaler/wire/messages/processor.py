@@ -29,9 +29,7 @@ class TaskBlocked:
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""
     is_stuck: U8
-    """whether the task resumes only after `ResumeTask`; otherwise only one thread of the task waits, and the task may
-    resume at any time
-    """
+    """whether the task waits for `ResumeTask`; otherwise only one thread waits, and the task may resume at any time"""
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0
@@ -61,9 +59,7 @@ class ResumeTask:
 
 @travels(AGENT_TO_PROCESSOR)
 class EndProcessor:
-    """The request to a processor to end. If clients in the processor have open tasks, the processor reports ready again
-    instead.
-    """
+    """The request to a processor to end. A processor whose clients have open tasks reports ready again instead."""
 
     reason: Reason
 

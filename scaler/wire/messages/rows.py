@@ -33,9 +33,7 @@ _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""The least number of ranges into which the remaining rows are divided, so that all workers finish at a similar time.
-Fast rows may be divided into fewer ranges.
-"""
+"""The least number of ranges of the remaining rows, so that workers finish together; fewer if rows are fast."""
 
 _LEAST_MEAN_US = 0.5
 
@@ -43,12 +41,10 @@ _END = 2**64
 
 
 def rows_together(most: int, mean_us: float, left: int) -> int:
-    """Return how many of the remaining rows travel as one task.
+    """Return how many of the `left` remaining rows, at most `most`, travel as one task.
 
     Args:
-        most: the most rows of a task.
         mean_us: the mean run time of a row in microseconds.
-        left: the number of remaining rows.
     """
     mean_us = max(mean_us, _LEAST_MEAN_US)
     even = max(left // _TAIL, int(_SHORT_US / mean_us))

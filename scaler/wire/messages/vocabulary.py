@@ -59,17 +59,13 @@ _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
 def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
-    """Return the sentence about a task that depends on a failed task. A sentence that already names a failed task is
-    returned unchanged.
-    """
+    """Return the sentence about a task that depends on a failed task, unchanged if it already names a failed task."""
     if _NEEDED.match(sentence):
         return sentence
     return f"the task {task_id.hex()}, which it needs, has failed: ".encode() + sentence
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Return the failed task that a sentence of `failed_input_reason` names, and the sentence about that task. Both are
-    empty if the sentence names no task.
-    """
+    """Return the failed task named by `failed_input_reason`, and its sentence; both empty if no task is named."""
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

@@ -43,9 +43,7 @@ RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. A scheduler starts the tasks of further runs again, unless the scheduler knows
-these runs.
-"""
+"""The most runs that a hello names. A scheduler that does not know further runs starts their tasks again."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -62,9 +60,7 @@ class WorkerHello:
     python_version: Text
     cloudpickle_version: Text
     agent_id: Id
-    """a random id, known only to the agent and the scheduler: with this id, the agent resumes its session on a new
-    connection
-    """
+    """a random id that only the agent and the scheduler know, to resume the session on a new connection"""
     worker_names: Names
     """the names of the agent's workers, separated by commas; messages name a worker by its position in this list"""
     held: HeldColumn
@@ -76,9 +72,7 @@ class WorkerHello:
     heard: U64 = 0
     """the highest number received from the scheduler, if the agent resumes its session"""
     agents: U32 = 0
-    """the number of agents of this agent's last scheduler, including itself; 0: the agent had no scheduler, or does not
-    know
-    """
+    """the number of agents of the last scheduler, including this agent; 0: no earlier scheduler, or unknown"""
     capabilities: Names = ""
     """the resources of the node, such as `gpu=2,licence=1` (`capabilities.py`)"""
     dial: U32 = 0
@@ -99,9 +93,7 @@ class WorkerHello:
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkersClosed:
-    """The number of workers, counted from the end of the agent's list, that stop taking tasks and return their queued
-    tasks. All other workers take tasks.
-    """
+    """The number of workers, from the end of the agent's list, that take no tasks and return their queued tasks."""
 
     closed: U32
 
@@ -124,9 +116,7 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """the ids of the objects among the arguments, as in `Task`; the id of a large result of a graph is repeated for
-    each argument that is this result
-    """
+    """the ids of the objects among the arguments, as in `Task`; the id of a large result once for each argument"""
     priority: I32 = 0
     """the priority of the task, as in `Task`"""
     name: Text = ""
@@ -145,9 +135,7 @@ class RunTask:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunSplit:
-    """The report that the agent has split a task. Each row is a task of its own now, with this attempt, at this
-    worker.
-    """
+    """The report that a task was split: each row is a task of its own now, with this attempt, at this worker."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -166,9 +154,7 @@ class RunCancel:
 
 @travels(SCHEDULER_TO_AGENT)
 class RecallRequest:
-    """The request to return a queued task, because other workers are idle. A task that a processor has received is not
-    returned.
-    """
+    """The request to return a queued task that no processor has received, because other workers are idle."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -202,15 +188,11 @@ class RunResult:
     profile: ProfileColumn = b""
     """a `PROFILE`, if the run was measured; otherwise empty"""
     failure: Reason = ""
-    """the type and message of the exception of a failed run, shortened for monitors; not trusted, because the processor
-    writes this text
-    """
+    """the exception of a failed run, shortened for monitors; not trusted, because the processor writes this text"""
     location: Bytes = b""
     """the location of the result, instead of the frames; the agent keeps the result until a request to delete it"""
     rows: RowCount = 0
-    """the number of rows that have ended, counted from the row with the id of this result. If the status is success,
-    the payload has a block for each row
-    """
+    """the number of ended rows from the row of this id; if the status is success, the payload has a block for each"""
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
 
@@ -233,18 +215,14 @@ class RunStatus:
     attempt: U32
     state: RunStateColumn
     run_ms: U32 = 0
-    """the time since the call started; for a queued run, the time since the call that its worker runs started; 0:
-    unknown
-    """
+    """the time since the call started; for a queued run, the time of the worker's present call; 0: unknown"""
     pid: U32 = 0
     """the id of the process that runs the task; 0: unknown"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class RunBlocked:
-    """The report that a task waits for other tasks and gives up its slot. While the task waits, the agent repeats this
-    report on each new connection.
-    """
+    """The report that a waiting task gives up its slot, repeated on each new connection while the task waits."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -295,9 +273,7 @@ class WorkerHeartbeatEcho:
 
 @travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
-    """The report that a processor and the clients in it have ended. Resent on each new connection for the latest
-    processors.
-    """
+    """The report that a processor and its clients have ended, resent on new connections for the latest processors."""
 
     processor: U32
 
@@ -310,16 +286,12 @@ class ProcessorNews:
     wait: U32
     """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """whether a message was sent to the client; otherwise all messages to the client have arrived, and its process may
-    be stopped
-    """
+    """whether a message was sent to the client; otherwise all messages have arrived, and its process may be stopped"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """The request of an agent to assign no new tasks to its workers. The agent returns queued tasks, and leaves when
-    the running tasks have ended.
-    """
+    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves after the running tasks."""
 
     reason: Reason
 
@@ -360,9 +332,7 @@ class WatchRequest:
 
 @travels(SCHEDULER_TO_AGENT)
 class RestartRequest:
-    """The request to replace the worker processes. Each process ends after its present tasks. Later tasks run in new
-    processes.
-    """
+    """The request to replace the worker processes, after their present tasks; later tasks run in new processes."""
 
     reason: Reason
 
@@ -376,9 +346,7 @@ class LeaveRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class AgentState:
-    """The activity of an agent and its workers; unknown figures are 0. `scaler.wire.messages.monitor` defines the
-    rows.
-    """
+    """The activity of an agent and its workers; 0: unknown. `scaler.wire.messages.monitor` defines the rows."""
 
     host: Text = ""
     engine: Text = ""

@@ -22,8 +22,6 @@ class DialledSession:
     """The successive sessions of one peer.
 
     Args:
-        incoming: the direction of received messages.
-        outgoing: the direction of sent messages.
         counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each message that the scheduler has acknowledged.
         window_bytes: the most unacknowledged bytes of large items.
@@ -45,7 +43,6 @@ class DialledSession:
         """the pipe of the present session; items put before the first `begin` are never sent"""
         self._may_resume = False
         self._dials = 0
-        """the number of hellos so far"""
         self._session_dial = 0
         """the number of the hello that started the present session"""
 
@@ -58,8 +55,7 @@ class DialledSession:
         )
 
     def hello(self, item: Any, **last_sent: Any) -> Message:
-        """Return an unnumbered message with a hello. The hello is completed with `dial` and, if the session may resume,
-        the state of the session.
+        """Return an unnumbered message with a hello, completed with `dial` and, if the session may resume, its state.
 
         Args:
             last_sent: fields of the hello whose values change from one hello to the next.
@@ -71,11 +67,7 @@ class DialledSession:
         return encode_message(self._directions[1], [replace(item, **last_sent)], counts=self._counts)
 
     def may_resume(self, resumed: int) -> bool:
-        """Return whether the session resumes.
-
-        Args:
-            resumed: the field `resumed` of the `HelloReply`.
-        """
+        """Return whether the session resumes; `resumed` is the field of the `HelloReply`."""
         return bool(resumed) and self._may_resume
 
     def spoil(self) -> None:

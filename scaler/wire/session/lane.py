@@ -41,11 +41,7 @@ class _Waiting:
 
 
 class BulkLane:
-    """The items of the bulk lane that have not been sent completely.
-
-    Args:
-        large_bytes: the size in bytes above which an item travels in chunks.
-    """
+    """The items of the bulk lane that have not been sent completely; items above `large_bytes` travel in chunks."""
 
     def __init__(
         self, direction: Direction, counts: defaultdict[type, int] | None, large_bytes: int = LARGE_BYTES
@@ -54,9 +50,7 @@ class BulkLane:
         self._large_bytes = large_bytes
         self._counts = counts
         self.queue: deque[_Waiting] = deque()
-        """the items that have not been sent completely; a public field because the pipe often checks whether it is
-        empty
-        """
+        """the items that are not sent completely; public because the pipe often checks whether `queue` is empty"""
         self._made: dict[bytes, deque[_Waiting]] = {}
         """for each id, the items in the lane that make this id"""
         self._uses: Counter[bytes] = Counter()
@@ -71,9 +65,7 @@ class BulkLane:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes in the lane that have not been sent. Streamed values do not count, because they are not in the
-        memory of this process.
-        """
+        """The unsent bytes of the lane, without streamed values, which are not in the memory of this process."""
         return self._waiting_bytes + (self._departure.bytes_in_memory if self._departure is not None else 0)
 
     def items(self) -> Iterator[Any]:
@@ -122,11 +114,10 @@ class BulkLane:
         self.put(item, self._large_bytes + 1)
 
     def withdraw(self, cancel: TaskCancel) -> bool:
-        """Remove a cancelled task, and the objects that were made for this task alone.
+        """Remove a cancelled task, and the objects that were made for this task alone. Return whether the task was
+        removed.
 
-        Returns:
-            whether the task was removed. If the task or such an object was sent in part, nothing is removed, and the
-            cancel must be sent.
+        If the task or such an object was sent in part, nothing is removed, and the cancel must be sent.
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
@@ -149,13 +140,9 @@ class BulkLane:
         return True
 
     def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]] | None:
-        """Take the next message. Return None if all items wait for a streamed value whose next part has not arrived.
-
-        Args:
-            most_bytes: the most bytes of a chunk.
-
-        Returns:
-            the items of a message, and the items of the lane that are sent completely with this message.
+        """Take the next message, with chunks of at most `most_bytes`. Return the items of the message, and the items of
+        the lane that are sent completely with it; None if all items wait for a streamed value whose next part has
+        not arrived.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:

@@ -61,11 +61,9 @@ _REPLACEMENTS: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
 
 
 def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: int) -> list[Batch[Any]]:
-    """Return the replacement for the batches of a large message whose frames were not kept.
+    """Return the replacement for the batches, with empty frames, of a large message whose frames were not kept.
 
     Args:
-        direction: the direction of the message.
-        batches: the batches of the message, with empty frames.
         n_bytes: the size of the whole message.
 
     Raises:

@@ -21,7 +21,6 @@ class LostFrames(Sequence[Any]):
         self._n_bytes = n_bytes
         no_room = f"the scheduler has no memory for its {n_bytes:,} bytes, or its setting value_bytes is lower"
         self.reason = reason or no_room
-        """why a task that needs the value cannot have the value"""
 
     def __len__(self) -> int:
         return 0

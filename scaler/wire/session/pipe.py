@@ -45,9 +45,7 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """The number of received bytes after which a side acknowledges. No window may be smaller."""
 CHUNKS_IN_WINDOW = 16
-"""The least number of chunks in a window. Chunks are small, because a peer counts as silent until the next chunk
-arrives.
-"""
+"""The least number of chunks in a window. Chunks are small, because a peer is silent between two chunks."""
 FAST_WINDOWS = 16
 """The most windows of unacknowledged small items. Further items wait and are sent in larger messages."""
 _FIRST_SLICE = 512
@@ -62,8 +60,6 @@ class Pipe:
     """One side of a session.
 
     Args:
-        incoming: the direction of received messages.
-        outgoing: the direction of sent messages.
         window_bytes: the most unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
         counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each numbered message that the other side has acknowledged, in order.
@@ -95,9 +91,7 @@ class Pipe:
         self._on_bulk_sent = on_bulk_sent
         self._unsorted: list[Any] = []
         self.put = self._unsorted.append
-        """queues an item"""
         self.put_all = self._unsorted.extend
-        """queues items"""
         self._small: deque[tuple[Any, int]] = deque()
         """the small items that wait, each with its size in bytes"""
         self._small_bytes = 0
@@ -105,9 +99,7 @@ class Pipe:
         self.put_streamed = self._bulk.put_streamed
         """queues an item whose frames arrive part by part (`StreamedFrames`)"""
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
-        """the unacknowledged messages, each as number, header, frames, items, size, and whether the message is of the
-        bulk lane
-        """
+        """the unacknowledged messages: number, header, frames, items, size, and whether of the bulk lane"""
         self._fast_bytes = self._bulk_bytes = 0
         """the unacknowledged bytes of small items, and the unacknowledged bytes of the bulk lane"""
         self._written: list[Message] = []
@@ -143,9 +135,7 @@ class Pipe:
 
     @property
     def is_acknowledgement_due(self) -> bool:
-        """Whether an acknowledgement must be sent, even without items: `ACKNOWLEDGED_BYTES` have been received since
-        the last message was sent.
-        """
+        """Whether to acknowledge even without items: `ACKNOWLEDGED_BYTES` were received since the last message."""
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
     @property
@@ -155,7 +145,7 @@ class Pipe:
         return is_due or bool(self._unsorted or self._small or self._bulk.queue)
 
     def take(self) -> list[Message]:
-        """Return the messages that may be sent now. The pipe keeps these messages until they are acknowledged.
+        """Return the messages that may be sent now, which are kept until they are acknowledged.
 
         If no item may be sent and an acknowledgement is due, return one message without items.
 
@@ -178,9 +168,7 @@ class Pipe:
         return messages
 
     def drop_unwritable(self) -> list[Unwritable]:
-        """Remove and return the items that cannot be encoded, after `take` raised. The next `take` returns all other
-        items.
-        """
+        """Remove and return the items that made `take` raise. The next `take` returns all other items."""
         dropped: list[Unwritable] = []
 
         def is_writable(item: Any) -> bool:
@@ -198,9 +186,7 @@ class Pipe:
         return dropped
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
-        """Return a message that is neither numbered nor kept, such as a hello or a heartbeat. A message without items
-        is an acknowledgement.
-        """
+        """Return a message that is neither numbered nor kept, such as a hello; without items: an acknowledgement."""
         self._unanswered_bytes = 0
         return encode_message(self._outgoing, items, 0, self.heard, self._counts)
 
@@ -225,9 +211,7 @@ class Pipe:
             messages.append((header, frames))
 
     def _has_large(self, frames: Sequence[Any]) -> bool:
-        """Return whether a frame is too large for a message with other items. An item with many small frames may share
-        a message.
-        """
+        """Return whether a frame is too large to share a message; an item with many small frames may share one."""
         return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
@@ -246,7 +230,6 @@ class Pipe:
         return header, frames
 
     def _sort(self) -> None:
-        """Distribute the queued items to the lanes."""
         n_sorted = 0
         try:
             for item in self._unsorted:
@@ -307,12 +290,10 @@ class Pipe:
         return self._arrival.n_bytes if self._arrival is not None else 0
 
     def receive(self, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:
-        """Read a message. Return the batches of the message; empty for a message that was received before, or for a
-        part of a large message.
+        """Return the batches of a message; empty for a repeated message, or for a part of a large message.
 
         Raises:
-            ProtocolError: if the message is not the next one of the other side. The pipe cannot continue after this
-                error.
+            ProtocolError: if the message is not the next one of the other side. The pipe cannot continue then.
         """
         number, heard = numbers(self._incoming, header)
         if heard > self.acknowledged:
@@ -375,8 +356,7 @@ class Pipe:
             heard: the number in the other side's hello or reply.
 
         Raises:
-            ProtocolError: if the other side cannot have received the message with that number. The pipe cannot continue
-                after this error.
+            ProtocolError: if the other side cannot have received that message. The pipe cannot continue then.
         """
         if heard < self.acknowledged:
             raise ProtocolError(f"a peer has received only message {heard}, after it acknowledged {self.acknowledged}")
@@ -393,9 +373,9 @@ class Pipe:
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
-        """Remove and return the small items of a kind that are in no message up to the number `after`.
-
-        Call this only if the other side has certainly not received any message after that number.
+        """Remove and return the small items of a kind that are in no message up to the number `after`, if the other
+        side has
+        certainly not received any later message.
         """
         withdrawn: list[Any] = []
         for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):
@@ -422,9 +402,7 @@ class Pipe:
         return large if departing is None else [*large, departing]
 
     def size_bytes(self) -> int:
-        """Return about how many bytes of items wait or are unacknowledged. The cost grows with the number of items put
-        since the last call.
-        """
+        """Return about how many bytes wait or are unacknowledged; the cost grows with items put since the last call."""
         self._sort()
         return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes
 

@@ -31,18 +31,14 @@ _SIZE_BYTES = 8
 AHEAD = 4
 """The number of parts that are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The fraction of a value that may be requested again for hosts that fell behind. After that, these hosts wait for the
-first host's copy.
-"""
+"""The fraction of a value requested again for hosts that fell behind, which then wait for the first host's copy."""
 
 
 class ValueStream:
     """A value that passes through this process.
 
     Args:
-        sizes: the sizes of the value's frames.
-        source: the host that is asked for parts, and the location of the value there. A later source may replace this
-            one.
+        source: the host that is asked for parts, and the location of the value there; may be replaced later.
         ask: requests from a source the part at an offset.
     """
 
@@ -53,7 +49,6 @@ class ValueStream:
         self.is_withdrawn = False
         """whether the stream has ended early, so that no further parts arrive"""
         self.readers: weakref.WeakSet[StreamedFrames] = weakref.WeakSet()
-        """the readers that do not have the whole value yet"""
         self._ask = ask
         self._parts: dict[int, memoryview] = {}
         self._asked: set[int] = set()
@@ -80,9 +75,7 @@ class ValueStream:
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next, or None if that part has not arrived. Request this part and the
-        following parts.
-        """
+        """Return the part that a reader needs next; None if not arrived. Request this part and the following parts."""
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
@@ -92,9 +85,7 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """Return whether a reader may request a part. A host that fell far behind may not, and waits for another host's
-        copy.
-        """
+        """Return whether a reader may request a part. A host that fell far behind waits for another host's copy."""
         if reader.host is None or offset >= self._ends:
             return True
         if self._repeated_bytes < REPEATED_MOST * self.n_bytes:
@@ -134,8 +125,6 @@ class StreamedFrames(Sequence[Any]):
     """The frames of a streamed value, for one reader.
 
     Args:
-        stream: the stream of the value.
-        reader: the peer that reads the value.
         wake: called when the next bytes of the value may have arrived.
         host: the host that has a copy afterwards; None if no host will have a copy.
         on_all: called when the whole value has been sent.
@@ -192,13 +181,7 @@ class StreamedFrames(Sequence[Any]):
 
 
 def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) -> ValueStream | None:
-    """Return the stream of a value whose first part has arrived; None if the sizes are invalid.
-
-    Args:
-        sizes: the encoded sizes of the value's frames, as in `ObjectPart`.
-        source: the first source, as for a `ValueStream`.
-        ask: requests a part, as for a `ValueStream`.
-    """
+    """Return the stream of a value whose first part has arrived; None if the sizes, as in `ObjectPart`, are invalid."""
     n_frames = len(sizes) // _SIZE_BYTES
     if not 0 < n_frames < FRAMES_MOST:
         return None

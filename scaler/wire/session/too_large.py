@@ -25,11 +25,7 @@ RAISE_LIMIT = f"{SEND_LESS}; the limit is the setting value_bytes of the schedul
 
 
 def crash_advice(times: int) -> str:
-    """Return the advice for a value whose transfer has ended a scheduler repeatedly.
-
-    Args:
-        times: the number of times that a scheduler has ended during the transfer.
-    """
+    """Return the advice for a value whose transfer has ended a scheduler this number of times."""
     return f"it has ended {times} times during this transfer, so look at its log; {SEND_LESS}"
 
 

@@ -38,8 +38,6 @@ class Traffic:
             self.items[batch.item] += len(batch)
 
     def by_name(self) -> dict[str, int]:
-        """Return the number of items by name of the item's class, the most frequent name first, then in alphabetical
-        order.
-        """
+        """Return the number of items by name of their class, most frequent first, then in alphabetical order."""
         named = sorted((-count, item.__name__) for item, count in self.items.items())
         return {name: -count for count, name in named}

@@ -29,21 +29,14 @@ _SIZE_BYTES = 8
 
 
 def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
-    """Return the most unacknowledged bytes of large messages to a peer at an address.
-
-    The window within one machine is larger, because a transfer within a machine takes hardly any time, compared with
-    the wait for the peer's turn.
+    """Return the most unacknowledged bytes of large messages to a peer at an address: more within one machine, where a
+    transfer takes hardly any time, compared with the wait for the peer's turn.
     """
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 
 
 class OutgoingTransfer:
-    """A large message that is being sent.
-
-    Args:
-        number: the number of this transfer in its session and direction.
-        frames: the header and the payload frames.
-    """
+    """A large message that is being sent, as transfer `number` of its session and direction."""
 
     def __init__(self, number: int, frames: Sequence[Any]) -> None:
         self._number = number
@@ -78,13 +71,7 @@ class OutgoingTransfer:
 
 
 class StreamedTransfer:
-    """A large message that is being sent while its value arrives.
-
-    Args:
-        number: the number of this transfer in its session and direction.
-        header: the header of the message.
-        frames: the frames of the value.
-    """
+    """A large message that is being sent while its value arrives."""
 
     bytes_in_memory = 0
 

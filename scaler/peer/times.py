@@ -12,7 +12,7 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""The least silence after which a peer opens a new connection; more if `SILENT_HEARTBEATS` take longer."""
+"""The least silence after which a peer opens a new connection; `SILENT_HEARTBEATS` heartbeats, if longer."""
 
 HEARTBEATS_IN_TIMEOUT = 4
 """The least number of heartbeats that a peer sends in the time after which the scheduler takes it for dead."""
@@ -77,7 +77,7 @@ class Times:
         self.heartbeat_at = now + self._heartbeat_seconds
 
     def limit_heartbeat(self, dead_after_seconds: float) -> None:
-        """Make heartbeats so frequent that the scheduler never takes this peer for dead (0 seconds: unknown)."""
+        """Fit the heartbeats to the silence after which the scheduler takes a peer for dead; 0: unknown."""
         often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
         self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 

@@ -19,8 +19,7 @@ class Descriptors:
     """The descriptors of the connections of one socket.
 
     The system reuses a descriptor at once, maybe before the end of the old connection has been reported. So a
-    descriptor
-    may have several connections.
+    descriptor may have several connections.
     """
 
     def __init__(self) -> None:

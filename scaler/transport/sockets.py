@@ -54,7 +54,7 @@ HANDSHAKE_MS = 10_000
 """The time after which a connection with an unfinished handshake is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
-"""The longest pause between two attempts to connect, which cost one packet each: a restarted scheduler waits for it."""
+"""The longest pause between attempts to connect (a packet each), and the longest wait of a restarted scheduler."""
 CONNECT_MS = 2_000
 """The time after which an unanswered attempt to connect is repeated; the system would wait longer each time."""
 
@@ -303,8 +303,7 @@ class RouterSocket:
 
     def look(self, resident_bytes: int) -> int:
         """Close the connections that send far more than is read, those that send too much before their peers are
-        authenticated, and those of addresses with too many unauthenticated peers. Return the number of closed
-        connections.
+        authenticated, and those of addresses with too many unauthenticated peers. Return how many were closed.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
         over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())

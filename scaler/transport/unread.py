@@ -61,7 +61,7 @@ class _Count:
 
 
 class Unread:
-    """Counts the unread bytes of the connections of one socket, by descriptor."""
+    """Counts the unread bytes of each connection of a socket, by descriptor; `most_bytes` is the limit of one."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

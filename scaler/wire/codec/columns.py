@@ -169,7 +169,6 @@ def _enumeration_column(numbers: type[IntEnum]) -> ColumnCodec:
 
 
 def _bounded_column(column: ColumnCodec, most: int) -> ColumnCodec:
-    """Return a column that refuses numbers greater than `most`."""
 
     def read(data: bytes, count: int) -> Iterable[int]:
         values = tuple(column.read(data, count))

@@ -27,9 +27,9 @@ from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Wri
 ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""The messages of a shape, per item, before a stencil is cut. Cutting costs as much as ten messages per item."""
+"""The number of messages of a shape, per item, before a stencil is cut. Cutting costs about ten messages per item."""
 SEEN_BEFORE_CUT_TWICE = 128
-"""The messages of a shape with a stencil for any length, before the shape gets a stencil for its length."""
+"""The number of messages of a shape with a stencil for any length, before the shape gets one for its length."""
 SHAPES_MOST = 1024
 """The most shapes that are remembered for one direction. When this number is exceeded, all shapes are forgotten."""
 CANDIDATES_MOST = 16
@@ -67,7 +67,7 @@ class Stencils:
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """by message size: the messages read by stencils for any length since this size got its own stencil"""
+        """for each size: the number of messages read by stencils for any length since a stencil was cut for the size"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if no stencil fits the items."""

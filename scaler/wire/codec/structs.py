@@ -30,7 +30,7 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised the exception: this task, or a task whose result this task needs; empty: unknown"""
+    """the task that raised: the task of the result, or a task whose result that task needs; empty: unknown"""
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 

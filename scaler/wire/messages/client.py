@@ -131,7 +131,7 @@ class JobOpenFlags(IntFlag):
     SAME_WORK = 32
     """the new version has the same function and the same rows"""
     SAME_ROWS = 64
-    """the new version has another function and the same, complete rows. `first`: the work that the client knows"""
+    """the new version has another function and the same rows, still complete. `first`: the work the client knows"""
 
 
 class JobAnswerKind(IntEnum):

@@ -105,7 +105,7 @@ class InstructionKind(IntEnum):
     CREATE_FUNCTION = 3
     """store a function, as for `CREATE`; the id is the hash of the content, so any client may send it again"""
     KEEP_RESULT = 4
-    """keep the large result of this task, if still stored, because other tasks need it; sent only to agents"""
+    """keep the large result of the task with this id, if still stored, for other tasks; sent only to agents"""
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -171,8 +171,7 @@ class Chunk:
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
 """The values of `found` in an `ObjectResponse`. `LOST`: lost with its host; a peer may resubmit the call that made the
-object. For the id of a graph, `LOST` means that its open nodes need a lost value: the whole graph must be
-resubmitted.
+object. For the id of a graph, `LOST`: its open nodes need a lost value, and the whole graph must be resubmitted.
 """
 
 

@@ -61,7 +61,7 @@ The row is not on the stream: the scheduler adds the rows up.
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
-"""A running task, not on the stream: id, worker's position, flags, milliseconds since its start, id of its function."""
+"""A running task, not on the stream: id, worker's position, flags, milliseconds since start, function's short id."""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 """Flags of workers and processors:
 

@@ -66,6 +66,6 @@ def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Return the failed task named by `failed_input_reason`, and its sentence; both empty if no task is named."""
+    """Return the failed task that `failed_input_reason` named, and the sentence about it; both empty without a name."""
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

@@ -114,8 +114,7 @@ class BulkLane:
         self.put(item, self._large_bytes + 1)
 
     def withdraw(self, cancel: TaskCancel) -> bool:
-        """Remove a cancelled task, and the objects that were made for this task alone. Return whether the task was
-        removed.
+        """Remove a cancelled task and the objects made for this task alone. Return whether the task was removed.
 
         If the task or such an object was sent in part, nothing is removed, and the cancel must be sent.
         """
@@ -141,8 +140,7 @@ class BulkLane:
 
     def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]] | None:
         """Take the next message, with chunks of at most `most_bytes`. Return the items of the message, and the items of
-        the lane that are sent completely with it; None if all items wait for a streamed value whose next part has
-        not arrived.
+        the lane that are then sent completely; None while all items wait for parts of streamed values.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:

@@ -373,9 +373,8 @@ class Pipe:
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
-        """Remove and return the small items of a kind that are in no message up to the number `after`, if the other
-        side has
-        certainly not received any later message.
+        """Remove and return the small items of a kind that are in no message up to the number `after`. Call this only
+        if the other side has certainly not received any later message.
         """
         withdrawn: list[Any] = []
         for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):

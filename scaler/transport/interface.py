@@ -41,7 +41,7 @@ class Dialer(Protocol):
     """a descriptor that is readable when the connection may be lost"""
 
     def expect(self) -> None:
-        """Report that `descriptor` is readable. After a None, `receive` may return None until this call."""
+        """Report that `descriptor` is readable: to save system calls, `receive` may return None until this call."""
 
     def receive(self) -> Message | None:
         """Return the next message, or None if no message has arrived."""

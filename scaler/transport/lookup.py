@@ -1,8 +1,7 @@
 """Lookup: whether the host name of a scheduler can be resolved here, and whether a port of this machine is taken.
 
 ZeroMQ also resolves the host name, with each attempt to connect, but does not report failures. A wrong name would look
-like a scheduler that does not answer. A look-up may take long and has a thread of its own, so connecting never waits
-for it.
+like a scheduler that does not answer. A look-up may take long, and has a thread of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Opening: chooses the transport to an address.
 
-Agents and clients call `open_transport`, schedulers call `open_listening_transport`. A transport is imported only when
-it is used.
+Agents and clients call `open_transport`, schedulers `open_listening_transport`. Transports are imported at first use.
 """
 
 from __future__ import annotations

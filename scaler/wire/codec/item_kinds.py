@@ -1,7 +1,6 @@
 """ItemKind: the shape of the items of a message class, and the values for which their stencils have holes.
 
-Made by the codec from the annotations of the class; used by the tables of stencils. This module does not interpret
-values.
+Made by the codec from the annotations of the class; used by the tables of stencils. Values are not interpreted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Stencil warm-up: cuts the stencils of the most frequent messages before the first of them is sent.
 
 Cutting a stencil takes half a millisecond. The fork server cuts the stencils for all processors. The scheduler and the
-agent cut their own stencils soon after they start. Messages of other shapes are slower until some messages of the shape
-have been seen.
+agent cut their own stencils soon after they start. Messages of other shapes are slower at first.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 With one task at a time, each message holds an item or two. Writing or reading such a message through the schema costs
 more than all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same
 fields) have the same bytes except for the values. So after some messages of a shape, a stencil is cut for the shape
-(`stencil.py`). Consecutive items of one kind make one batch of columns: such a message has a stencil only if the shapes
-of these items are equal.
+(`stencil.py`). Consecutive items of one kind make one batch of columns: a stencil needs equal shapes of these items.
 
 The length of arguments and results differs in almost every message. So a second table has the shapes without this
 length. The stencils of the second table take about a microsecond more, and are used if no stencil of the first table

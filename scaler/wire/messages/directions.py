@@ -1,7 +1,6 @@
 """Directions: which messages may travel which way. A message class declares its own: `@travels(CLIENT_TO_SCHEDULER)`.
 
-Each direction is a union of the same name in the schemas, which number the members of the union. A test compares the
-classes with the schemas.
+Each direction is a union of the same name in the schemas, which number the members of the union. A test compares both.
 """
 
 from __future__ import annotations

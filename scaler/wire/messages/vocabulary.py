@@ -1,7 +1,6 @@
 """Vocabulary: the words for why a task waits and how it ended, which programs compare. They never change.
 
-The scheduler uses the words for its tasks. A client uses the words for tasks that the scheduler does not have. Viewers
-group tasks by the words.
+The scheduler uses the words for its tasks. A client uses the words for all other tasks. Viewers group tasks by words.
 """
 
 from __future__ import annotations

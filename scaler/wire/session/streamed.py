@@ -3,8 +3,7 @@
 The object store makes a stream for each value and a `StreamedFrames` for each reader. The bulk lane of the reader's
 pipe takes the bytes as its window opens. A part is requested when a reader is near it, and dropped when no reader is,
 so memory does not grow with the value. Hosts read together: a late host waits until the other hosts have the whole
-value. A host that falls behind may wait until the first host has the value, because each host with a copy sends it to
-other hosts.
+value. A host that falls behind may wait until the first host has the value, because copies are then sent on.
 
 A reader has at most `AHEAD` parts in memory, and hosts never make a source send the whole value twice.
 """

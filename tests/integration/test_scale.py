@@ -46,7 +46,7 @@ def test_clusters_are_started_for_work_and_drained_without_it() -> None:
         assert client.map(time.sleep, [(0.2,)] * 30) == [None] * 30
         assert scale.output.count(": started scale-") == 2
         wait_until(lambda: scale.output.count("is no longer needed: drained") == 2, "both are drained")
-        wait_until(lambda: scale.output.count("has ended") == 2, "both have ended")
+        wait_until(lambda: scale.output.count(" ended") == 2, "both have ended")
         assert client.info().workers == 0
         assert finished(scale) == 0
 

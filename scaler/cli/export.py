@@ -1,7 +1,6 @@
 """Export: writes the ended rows of a job into a file, as lines of JSON or as a CSV table.
 
-Rows are read and written one by one, so memory does not grow with the number of rows. The file gets its name when it is
-complete.
+Rows are read and written one by one. The file gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ class PlainValues:
         return self.plain(self._converted(value), depth + 1)
 
     def _converted(self, value: Any) -> Any:
-        """Return a replacement for a value of a type that JSON does not know. It may need further conversion."""
         for types, convert in _CONVERSIONS:
             if isinstance(value, types):
                 return convert(value)
@@ -116,8 +114,7 @@ def _fields(value: Any) -> dict[str, Any]:
 def columns_of(value: Any) -> dict[str, Any] | None:
     """Return the parts of a table row by column name; None if the value is not a table row.
 
-    Table rows are dicts with keys of type `str`, dataclasses, named tuples, and tuples. The columns of a plain tuple
-    are numbered from 0.
+    Table rows are dicts with `str` keys, dataclasses, named tuples, and tuples, whose columns are numbered from 0.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
@@ -141,8 +138,7 @@ class JsonLines:
 class CsvTable:
     """A CSV table with number, status, error and value of each row.
 
-    If the first value is a table row (`columns_of`), each of its parts has a column. Parts of later values without a
-    column are written as JSON in the last column, `value`.
+    A first value that is a table row has a column for each part. Parts without a column go to the column `value`.
     """
 
     def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:
@@ -176,22 +172,16 @@ FORMATS: dict[str, type[JsonLines | CsvTable]] = {"jsonl": JsonLines, "csv": Csv
 
 @dataclass(frozen=True)
 class ExportFile:
-    """The destination of an export.
-
-    Attributes:
-        path: the file; None for the standard output.
-        kind: one of `FORMATS`.
-    """
+    """The destination of an export: a `path` (None: the standard output), and a `kind` among `FORMATS`."""
 
     path: Path | None
     kind: str
 
     @classmethod
     def of(cls, name: str, kind: str | None, *, replaces: bool) -> ExportFile:
-        """Return the destination with this name.
+        """Return the destination with this name; `-` means the standard output.
 
         Args:
-            name: the path of the file; `-` means the standard output.
             kind: the format; None: by the suffix of the name.
             replaces: whether an existing file may be replaced.
 

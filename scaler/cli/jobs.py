@@ -110,8 +110,7 @@ def _row(text: str) -> int:
 
 
 def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
-    """Return the options, the address or None, the command, and the arguments of the command by their names in lower
-    case.
+    """Return the options, the address or None, the command, and its arguments by their names in lower case.
 
     Invalid arguments end the command with exit code 2.
     """
@@ -308,11 +307,9 @@ def _give_files(folder: Path, arguments: argparse.Namespace) -> int:
 
 
 class _Command(NamedTuple):
-    """A command of `scaler_jobs`.
+    """A command of `scaler_jobs`, with its description (`text`) and the names of its arguments (`words`).
 
     Attributes:
-        text: the description of the command.
-        words: the names of the arguments of the command.
         run: runs the command at a scheduler; None if the command needs a folder.
         run_in_folder: runs the command in a folder of jobs; None if the command needs a scheduler.
     """

@@ -27,14 +27,7 @@ before the environment, and the environment before the file. A SIZE is a number 
 
 
 def make_parser(name: str, kind: type[Settings], description: str, examples: str) -> argparse.ArgumentParser:
-    """Return the parser of a command whose options are the settings of a process.
-
-    Args:
-        name: the name of the command.
-        kind: the settings table of the process.
-        description: what the command does.
-        examples: examples of command lines.
-    """
+    """Return the parser of a command whose options are the settings of a process; `kind` is their table."""
     rows = kind.rows()
     sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
     parser = new_parser(name, description, f"{examples}\n{sources}", argument_default=argparse.SUPPRESS)
@@ -106,10 +99,7 @@ def new_parser(name: str, description: str, epilog: str, **more: Any) -> argpars
 
 
 def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence[str] | None) -> S:
-    """Return the settings from the command line, the environment and the file.
-
-    A bad value ends the command with exit code 2 and an error of one sentence.
-    """
+    """Return the settings from command line, environment and file. A bad value ends the command with exit code 2."""
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
         known = configured_values(kind, ("address", "key_file")) | given
@@ -159,11 +149,7 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
 
 
 def add_trust(parser: argparse.ArgumentParser, which_key: str = "") -> None:
-    """Add the options for key and trusted users to a command without a settings table.
-
-    Args:
-        which_key: a remark about the key, for the help text.
-    """
+    """Add the options for key and trusted users to a command; `which_key` is a remark for the help text."""
     for row, which in (_row("key_file"), which_key), (_row("trust_users"), ""):
         about = f"{row.text.partition(', never')[0]}{which and f'; {which}'}"
         text = f"{about} (default: {row.variable}, or {row.default_text})"
@@ -193,7 +179,6 @@ def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
 
 
 def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str, Any]) -> None:
-    """Add two options for a setting: the first option turns the setting on, and the second turns it off."""
     if row.default:
         parser.add_argument(*row.flags, nargs="?", const=True, **options | {"metavar": "BOOL"})
     else:

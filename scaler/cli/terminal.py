@@ -1,7 +1,7 @@
 """Terminal: prints lines and tables of commands, and ends commands.
 
-Used by all commands. Names, reasons and values come from other processes and from files. Their control characters are
-escaped, including line feeds, so that no printed line begins inside such a text.
+Names, reasons and values come from other processes and files. Their control characters are escaped, including line
+feeds, so that no printed line begins inside such a text.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ GAP = "  "
 
 
 def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., None]:
-    """Wrap the `main` of a command. After Ctrl-C the command ends by SIGINT; if its output is closed, it ends without
-    an error.
+    """Wrap the `main` of a command, which ends by SIGINT after Ctrl-C, and without an error if its output is closed.
 
     A shell ends a loop only if a command in the loop was killed by SIGINT, so an exit code is not enough.
     """
@@ -50,8 +49,7 @@ def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., Non
 def interrupt_ends_process() -> Iterator[None]:
     """Let Ctrl-C end the process at once, by SIGINT, until the process handles that signal.
 
-    A KeyboardInterrupt during the start of a server may be lost in a hook of an import, or look like a failure of an
-    actor.
+    A KeyboardInterrupt while a server starts may be lost in an import hook, or look like a failure of an actor.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:
@@ -71,11 +69,9 @@ def drop_output() -> None:
 
 
 class TableColumn(NamedTuple):
-    """A column of a table.
+    """A column of a table; columns of numbers are right-aligned.
 
     Attributes:
-        title: the text above the column.
-        is_number: whether the texts of the column are right-aligned.
         least: the width to which the column may be shortened, in cells; 0: the column is never shortened.
         rank: columns with a rank are left out if the table is too wide, the lowest rank first.
     """
@@ -89,8 +85,7 @@ class TableColumn(NamedTuple):
 def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) -> None:
     """Print rows under the titles of their columns.
 
-    In a terminal, no line is longer than the terminal is wide: long texts are shortened, and then columns with a rank
-    are left out. Elsewhere, such as in a pipe, the table is complete.
+    To fit a terminal, long texts are shortened, and then columns with a rank are left out. A pipe gets the whole table.
     """
     from scaler.monitor.top.text import CUT, cut, fit, width_of  # noqa: PLC0415 - few commands print a table
 

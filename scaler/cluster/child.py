@@ -1,9 +1,9 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
-The parent writes the settings on standard input (a line with their length, then their bytes), and leaves standard input
-open. The second argument is the descriptor to which this process reports lines. It writes an empty line at once,
-{"ready": ...} when it is ready, and {"error": "why"} before it ends for a known reason. A third argument marks the
-successor of a scheduler that has died (`child_process.PRIVATE`).
+The parent writes the settings on standard input (a line with their length, then their bytes), and leaves it open. This
+process reports lines to the descriptor in the second argument: an empty line at once, {"ready": ...}, and
+{"error": "why"} before it ends for a known reason. A third argument marks the successor of a dead scheduler
+(`child_process.PRIVATE`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ def main() -> None:
 
 
 def _settings() -> str:
-    """Return the settings as text. End the process if the parent has closed the pipe."""
     with os.fdopen(LIFELINE, "rb", buffering=0, closefd=False) as lifeline:
         left = int(lifeline.readline() or 0)
         parts = []

@@ -1,9 +1,8 @@
 """ChildProcess: starts a child process, sends its settings, waits until it is ready, and ends it.
 
-A child is a fresh interpreter that runs `scaler.cluster.child`. The child never imports the program that started it, so
-a script needs no `__main__` guard. The settings arrive on the child's standard input. This pipe stays open as the
-lifeline: it closes when the parent ends, and then the child ends too. On another pipe the child reports that it runs
-Python, that it is ready, and an error for which it ends.
+A child is a fresh interpreter that runs `scaler.cluster.child`. It never imports the program that started it, so a
+script needs no `__main__` guard. The pipe with its settings stays open as the lifeline: it closes when the parent ends,
+and then the child ends too.
 """
 
 from __future__ import annotations
@@ -34,12 +33,9 @@ UNUSUAL_SECONDS = 5.0
 STOP_SECONDS = 5.0
 
 AGENT = "scaler_cluster"
-"""The title of the child that is an agent with its workers."""
 
 PRIVATE = "private"
-"""An argument for a restarted scheduler: its socket is in the private folder of the first scheduler, and it removes the
-folder at its end.
-"""
+"""An argument for a restarted scheduler, which uses the private folder of the first one and removes it at its end."""
 
 
 class StartError(RuntimeError):
@@ -87,7 +83,6 @@ class _Reports:
         self._reading = self.writing = -1
 
     def close_writing(self) -> None:
-        """Close the end of the pipe to which the child writes."""
         os.close(self.writing)
         self.writing = -1
 
@@ -95,17 +90,13 @@ class _Reports:
 class RunningProcess:
     """The process behind a `ChildProcess`. The keeper replaces the process when it has died (`keeper.py`).
 
-    The finalizer and the keeper hold this object and not the `ChildProcess`, which can therefore be collected.
+    The finalizer and the keeper do not hold the `ChildProcess`, which can therefore be collected.
     """
 
     all: ClassVar[weakref.WeakSet[RunningProcess]] = weakref.WeakSet()
 
     def __init__(self, title: str) -> None:
-        """Start the interpreter.
-
-        Raises:
-            StartError: if the program in `sys.executable` cannot be executed.
-        """
+        """Start the interpreter. Raises `StartError` if the program in `sys.executable` cannot be executed."""
         self.title = title
         self.lock = threading.RLock()
         """a reentrant lock, because a garbage collection in the thread that holds it may end this process"""
@@ -159,11 +150,7 @@ class RunningProcess:
         return process
 
     def wait_for_python(self) -> None:
-        """Wait until the child reports that it runs Python. Another program would not read settings.
-
-        Raises:
-            StartError: if the program ends without that report, or takes too long.
-        """
+        """Wait until the child runs Python. Raises `StartError` if it ends before, or takes too long."""
         try:
             if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
                 return
@@ -271,21 +258,13 @@ class ChildProcess:
         self._finalizer = weakref.finalize(self, RunningProcess.end, self._running)
 
     def configure(self, settings: Settings) -> None:
-        """Send the child its settings.
-
-        Raises:
-            StartError: if `sys.executable` is not a Python interpreter.
-        """
+        """Send the child its settings. Raises `StartError` if `sys.executable` is not a Python interpreter."""
         assert self._running is not None
         self._running.wait_for_python()
         self._running.configure(settings.to_json())
 
     def wait_ready(self) -> Any:
-        """Wait until the child is ready. Return what it reports.
-
-        Raises:
-            StartError: if the child cannot start; the message is the one that the child reported.
-        """
+        """Wait until the child is ready, and return its report. Raises `StartError` with the child's own message."""
         assert self._running is not None
         try:
             line = self._running.reports.next(START_SECONDS)

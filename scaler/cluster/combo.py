@@ -138,11 +138,9 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
-    """Return a local cluster for one client, which logs only warnings. Text that its tasks print goes to standard
-    error.
+    """Return a local cluster for one client, which logs only warnings. What its tasks print goes to standard error.
 
     Args:
-        settings: the settings of the client; all other settings come from the environment and `scaler.toml`.
         logs_output: whether the cluster logs the output of its tasks; False if the client prints this output.
     """
     arguments: dict[str, Any] = {

@@ -8,10 +8,7 @@ from scaler.settings import UiConfig
 
 
 class PageProcess(ChildProcess):
-    """A page for one scheduler, on a free port of this machine.
-
-    Args:
-        endpoint: the address of the monitor stream, or of the scheduler.
+    """A page for one scheduler, or the monitor stream at `endpoint`, on a free port of this machine.
 
     Raises:
         StartError: if the process of the page does not start.

@@ -1,9 +1,8 @@
 """Keeper: restarts the agent or the scheduler of a local cluster when it dies, at most three times a minute.
 
-The keeper is a thread that waits for the end of the process. A process that ends in order (exit code 0) is not
-restarted. If the settings prevent the start (exit code 78), the process is not restarted either, and clients fail with
-the error that it has reported. When the keeper gives up, it fails the clients of this program that are left without the
-scheduler or without any cluster.
+The keeper is a thread that waits for the end of the process. A process that ends in order (exit code 0), or cannot
+start with its settings (exit code 78), is not restarted. When the keeper gives up, it fails the clients of this program
+that are left without the scheduler or without any cluster.
 
 The keeper does not hold the `Cluster` or the `Scheduler`, because their processes end when they are collected.
 """
@@ -88,11 +87,7 @@ def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, par
 
 
 def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> None:
-    """Log that a cluster is lost, and fail the clients of the cluster.
-
-    Args:
-        error: the error that the process has reported; empty if it has reported no error.
-    """
+    """Log that a cluster is lost, and fail its clients; `error`: what the process has reported, or empty."""
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
     text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix the cause and create a new one"
@@ -101,7 +96,7 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
 
 
 def _fail_clients(address: str, part: str, text: str) -> int:
-    """Fail the clients of this program that use the scheduler at `address`. Return the number of failed clients.
+    """Fail the clients of the scheduler at `address`, and return their number.
 
     If the agent is lost, clients fail only if this was the last cluster of a scheduler of this program.
     """

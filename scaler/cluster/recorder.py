@@ -1,7 +1,4 @@
-"""Recorder: a process beside the user's program that records a trace, for `Client.trace`.
-
-The standard input of the process is its lifeline: when the program ends, the lifeline closes, and the process ends too.
-"""
+"""Recorder: a process beside the user's program that records a trace, for `Client.trace`, and ends with the program."""
 
 from __future__ import annotations
 
@@ -21,11 +18,7 @@ _MODULE = "scaler.monitor.record"
 
 
 class Recorder:
-    """A process that records a trace, from the creation of this object until `stop`.
-
-    Args:
-        endpoint: the address of the scheduler.
-        path: the file to write.
+    """A process that records a trace into the file `path`, from the creation of this object until `stop`.
 
     Raises:
         StartError: if the scheduler sends nothing.
@@ -81,11 +74,7 @@ class Recorder:
         return printed.strip(), errors.strip()
 
     def stop(self) -> str:
-        """End the recording, and write the file. Return a sentence about the trace.
-
-        Raises:
-            OSError: if the file cannot be written.
-        """
+        """Write the file, and return a sentence about the trace. Raises `OSError` if the file cannot be written."""
         self._process.terminate()
         printed, errors = self._end()
         if self._process.returncode:

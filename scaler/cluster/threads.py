@@ -2,8 +2,7 @@
 
     client --inproc--> scheduler <--inproc-- agent --> threads of tasks (engine `inline`)
 
-For `Client(processes=False)`. Each thread has a lifeline, as a child process has a lifeline to its parent. Signals,
-limits and the garbage collector of the user's program are not changed.
+For `Client(processes=False)`. Signals, limits and the garbage collector of the user's program are not changed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ NO_SILENCE_SECONDS = 86_400.0
 
 
 Started: TypeAlias = Callable[[], None]
-"""The function that a thread calls when its scheduler or agent has started."""
 
 
 class _Part:
@@ -71,10 +69,7 @@ class _Part:
 
 
 class ThreadCluster:
-    """A scheduler and workers in threads of this process.
-
-    Args:
-        settings: the settings of the cluster, including `n_workers`, without its address and engine.
+    """A scheduler and workers in threads of this process; the settings include `n_workers`, without address and engine.
 
     Raises:
         ConfigError: if a setting has a bad value, or the engine `inline` is not installed.
@@ -120,12 +115,7 @@ def _run_agent(config: ClusterConfig, on_started: Started, lifeline: int) -> Non
 
 
 def _fail_if(code: int, address: str) -> None:
-    """Fail the open futures of this process if the scheduler or the agent failed.
-
-    Args:
-        code: the exit code of the scheduler or the agent; 0 if it ended in order.
-        address: the address of the scheduler.
-    """
+    """Fail the open futures of this process if the exit code of the scheduler or the agent is not 0."""
     if code:
         text = "the scheduler or the agent in this process failed: see the log, and create a new client"
         logger.critical(text)

@@ -1,7 +1,4 @@
-"""Columns: the table of the values that are shown for workers and hosts, and how rows are sorted and filtered.
-
-The terminal draws the columns; the page in the browser receives their headings and units.
-"""
+"""Columns: the table of the values that are shown for workers and hosts, and how rows are sorted and filtered."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ class TableField:
     key: str
     """the key on the keyboard that sorts rows by this column"""
     title: str
-    """the title in the terminal"""
     heading: str
     """the heading on the page; empty if the page does not have the column"""
     width: int
@@ -115,21 +111,13 @@ SORTED_BY = {column.name: column for column in (NAME, *COLUMNS)}
 
 
 def rows_of(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[ViewRow]:
-    """Return a row for each worker.
-
-    Args:
-        stuck: the keys of the workers that look stuck.
-    """
+    """Return a row for each worker; `stuck` contains the keys of the workers that look stuck."""
     marked = set(stuck)
     return [ViewRow(worker.key, worker.name, (worker,), worker.key in marked) for worker in workers]
 
 
 def host_rows(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[ViewRow]:
-    """Return a row for each host.
-
-    Args:
-        stuck: the keys of the workers that look stuck.
-    """
+    """Return a row for each host; `stuck` contains the keys of the workers that look stuck."""
     hosts: dict[str, list[WorkerView]] = {}
     for worker in workers:
         hosts.setdefault(worker.host, []).append(worker)
@@ -157,9 +145,6 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts contains `wanted`, ignoring case.
-
-    If `wanted` starts with `!`, return whether no text contains the rest of `wanted`.
-    """
+    """Return whether a text contains `wanted`, ignoring case; for `!rest`, whether no text contains `rest`."""
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

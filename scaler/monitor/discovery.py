@@ -20,10 +20,7 @@ FOLDER = Path("/tmp")  # noqa: S108 - as in existing commands; the listener is c
 
 
 def find(endpoint: Endpoint) -> Endpoint:
-    """Return the address of the monitor stream.
-
-    Args:
-        endpoint: the address of the stream, or of the scheduler.
+    """Return the address of the monitor stream of the scheduler, or of the stream, at `endpoint`.
 
     Raises:
         ConfigError: if no program can listen at this address, or an untrusted user listens there.
@@ -74,7 +71,6 @@ def _exists(place: Endpoint) -> bool:
 
 
 def _not_allowed(place: Endpoint) -> ConfigError:
-    """Return the error about a socket that this user may not open."""
     assert place.file is not None
     closed = next((each for each in reversed(place.file.parents) if not os.access(each, os.X_OK)), place.file)
     try:
@@ -88,8 +84,7 @@ def _not_allowed(place: Endpoint) -> ConfigError:
 
 
 def _is_listening(place: Endpoint) -> bool:
-    """Return whether a process listens at a socket. A scheduler that was killed leaves its socket file behind, and its
-    successor at the same port may use another file.
+    """Return whether a process listens at a socket; the socket file of a killed scheduler remains.
 
     Raises:
         ConfigError: if this user may not connect, or does not trust the user who listens.

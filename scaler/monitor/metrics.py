@@ -1,8 +1,7 @@
 """Metrics: the state of a cluster in the text format of Prometheus.
 
-Each scrape is made from the model. While the scheduler is silent, `scaler_up` is 0 and the metrics of the cluster are
-left out, so that graphs have gaps instead of old values. Names follow the conventions of Prometheus: base units, and
-counters end in `_total`. The number of rows is bounded.
+While the scheduler is silent, `scaler_up` is 0 and the metrics of the cluster are left out, so that graphs have gaps
+instead of old values. The number of rows is bounded.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _WORKER_LABELS = ("agent", "host", "worker")
 
 
 def exposition(model: Model, now: float) -> bytes:
-    """Return the state of a model as metrics, in the text format of Prometheus.
-
-    Args:
-        now: the present time in seconds, by the clock of the model's messages.
-    """
+    """Return the state of a model as metrics; `now` is in seconds, by the clock of the model's messages."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(model, now))
     return generate_latest(registry)

@@ -34,15 +34,12 @@ def record(
     on_started: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
-    """Return the tasks of `seconds` after the first message; fewer after SIGINT or SIGTERM.
-
-    If the scheduler cannot be reached, return an empty trace as soon as this is known.
+    """Return the tasks of `seconds` after the first message; fewer after SIGINT or SIGTERM, or without a scheduler.
 
     Args:
         first_seconds: the longest wait for the first message.
         on_started: called after the first message.
-        lifeline: a descriptor that becomes readable when the program that requested the trace ends; the recording ends
-            then, too.
+        lifeline: a descriptor that becomes readable when the requesting program ends, which ends the recording.
     """
     lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()
@@ -90,8 +87,7 @@ def main(arguments: list[str]) -> str | int:
     """Record until a signal, or the end of standard input. Return the exit status.
 
     Args:
-        arguments: address, file, longest time in seconds, path of a key file or an empty text, and the uids of
-            `trust_users`.
+        arguments: address, file, longest time in seconds, key file or an empty text, and the uids of `trust_users`.
     """
     unblock_signals()
     address, path, seconds, key_file, *uids = arguments

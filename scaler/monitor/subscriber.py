@@ -1,8 +1,7 @@
 """Subscriber: a viewer's end of the monitor stream, over successive connections.
 
-It has no loop of its own: `receive` never waits, `wait` is for programs with a plain loop, and `news` for asyncio. It
-reconnects by itself. At an ipc address it subscribes only after the user who listens there has passed the check. It
-does not interpret items.
+`receive` never waits, `wait` is for programs with a plain loop, and `news` for asyncio. The subscriber reconnects by
+itself. At an ipc address it subscribes only after the user who listens there has passed the check.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ class Subscriber:
 
     Args:
         address: the address of the monitor stream, or of its scheduler.
-        topics: the initial topics.
         clock: returns monotonic seconds.
         key_file: the file with the key for a stream on TCP; None: the file that is found.
         trust_users: uids of the users who may listen at an ipc address besides this user and root.
@@ -124,8 +122,7 @@ class Subscriber:
     def refusal(self) -> str:
         """The reason for which the scheduler refuses this subscriber; empty if the scheduler accepts it.
 
-        After the first connection, only a refusal by the scheduler itself counts: another program may use the address
-        for a while.
+        After the first connection, other programs do not count: they may use the address for a while.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
         return self._keyring.refusal if is_known and not self.is_connected else ""
@@ -165,9 +162,7 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket, readable when there may be messages. A reconnection changes the
-        descriptor.
-        """
+        """Return the descriptor that is readable when there may be messages. A reconnection changes the descriptor."""
         return int(self._socket.getsockopt(zmq.FD))
 
     def receive(self) -> list[News]:
@@ -181,9 +176,7 @@ class Subscriber:
         return received
 
     def wait(self, seconds: float, *descriptors: int) -> list[int]:
-        """Wait until there may be messages, one of the descriptors is readable, or `seconds` have passed. Return the
-        readable descriptors.
-        """
+        """Wait at most `seconds` for messages or a readable descriptor. Return the readable descriptors."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         for descriptor in descriptors:

@@ -1,8 +1,8 @@
 """Trace: the tasks of some seconds, from the monitor stream, as a file for Perfetto and Chrome.
 
-The file has a lane with the runs of each worker, waiting tasks from submission to start, and arrows between the nodes
-of graphs. The stream has up to 500 single tasks a second. Under more load the trace is a sample, and the file says how
-many tasks were left out. The size of the file is bounded.
+The file has lanes with the runs of each worker and with waiting tasks, and arrows between the nodes of graphs. The
+stream has up to 500 single tasks a second. Above that, the trace is a sample, and the file has the number of tasks left
+out. The size of the file is bounded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class Trace:
         self._started_us = 0
         self._ends_us = 0
         self.received = 0
-        """the number of received messages"""
         self.left_out = 0
         """the number of tasks that were not in the stream, or did not fit into the trace"""
 
@@ -100,11 +99,7 @@ class Trace:
                 self._graphs.setdefault(graph.graph, {})
 
     def write(self, path: Path | str) -> None:
-        """Write the trace into a file.
-
-        Raises:
-            OSError: if the file cannot be written.
-        """
+        """Write the trace into a file. Raises `OSError` if the file cannot be written."""
         content = {
             "displayTimeUnit": "ms",
             "otherData": {"tasks": len(self._tasks), "tasks left out": self.left_out},

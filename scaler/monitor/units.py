@@ -1,7 +1,4 @@
-"""Units: counts, bytes, durations and shares as text. A number that is too long is rounded, never cut.
-
-Used by the terminal and the page. An unknown value is `-`, never 0.
-"""
+"""Units: counts, bytes, durations and shares as text. Long numbers are rounded, never cut; an unknown value is `-`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """AuditLog: logs accepted and refused connections, sessions, and quotas that were exceeded, as lines of JSON.
 
-Called by the key registry, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has
-a file if the settings name one. Lines about refused peers without an owner have a limit of their own, so that strangers
-can neither flood the log nor hide lines about owners. The log never contains a secret.
+Writes to the logger `scaler.audit`, which has a file if the settings name one. Lines about refused peers without an
+owner have a limit of their own, so that strangers can neither flood the log nor hide lines about owners. The log never
+contains a secret.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ class _LineAllowance:
 
 
 class _Group:
-    """Sources of lines that share a limit."""
-
     def __init__(self, per_second: float) -> None:
         self.lines = _LineAllowance(per_second)
         self.sources: OrderedDict[str, _LineAllowance] = OrderedDict()

@@ -1,8 +1,8 @@
 """The scheduler's edge: turns bytes from the socket into batches for actors, and items of actors into bytes.
 
-For each message, the edge finds the session of the connection in the directory. Batches are passed to the session, and
-hellos to the acceptor. All input is untrusted: a message that cannot be read is counted, and its peer is asked for a
-new hello. Exceptions that a peer causes never reach the loop.
+Batches are passed to the session of their connection, and hellos to the acceptor. All input is untrusted: a message
+that cannot be read is counted, and its peer is asked for a new hello. Exceptions that a peer causes never reach the
+loop.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ ITEMS_PER_RECEIVE = 8192
 """The approximate number of items after which the actors run: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""The time after which a broken connection is reported even while other peers send without a pause. By then, all
-messages that had arrived on the connection count as read, except a goodbye.
-"""
+"""The time after which a broken connection is reported under load; only its goodbye may be unread by then."""
 FLOOD_SECONDS = 0.05
 """How often the edge checks, under load, for peers that send far more than is read."""
 UNACKNOWLEDGED_SECONDS = 10.0
@@ -68,9 +66,7 @@ REMEMBERED = 1024
 """The number of unknown connections that are remembered; the connection silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
-"""The most messages of a connection without a session. Some messages may be in transit when a former peer is asked for
-a new hello. A connection that sends more is closed.
-"""
+"""The most messages of a connection without a session: some may be in transit when a new hello is requested."""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 """The most bytes of a hello: enough for 65,535 names of 32 bytes and the most runs."""
@@ -102,7 +98,7 @@ class SchedulerEdge:
 
     Args:
         permit_of: returns the entry of a key in the list of keys; None if no keys are required.
-        parent: the id of the process that started this scheduler, if the scheduler ends with that process; else 0.
+        parent: the process that started this scheduler, if the scheduler ends with that process; else 0.
     """
 
     def __init__(
@@ -200,8 +196,7 @@ class SchedulerEdge:
         return count
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
-        """Handle a message of a connection without a session. A hello goes to the acceptor; the first other message is
-        answered with a request for a hello.
+        """Pass a hello to the acceptor. Answer the first other message with a request for a hello.
 
         A connection that sends too many messages, or a too large message, is closed.
         """
@@ -346,9 +341,7 @@ class SchedulerEdge:
                 self._check_unacknowledged(peer)
 
     def _check_unacknowledged(self, peer: Peer) -> None:
-        """Reset the session of a peer that has acknowledged nothing for `UNACKNOWLEDGED_SECONDS`, if more bytes than
-        the limit wait for it.
-        """
+        """Reset the session of a peer that acknowledges nothing while more bytes than the limit wait for it."""
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
         if acknowledged != pipe.acknowledged:
@@ -372,7 +365,6 @@ class SchedulerEdge:
             peer.invalidate()
 
     def _send_last(self, peer: Peer, connection: Connection) -> None:
-        """Send the remaining items of a peer whose session has ended."""
         try:
             for header, frames in (*_uncounted(peer), *peer.pipe.take()):
                 self._send(connection, header, frames)
@@ -401,9 +393,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report the connections that broke before `until`. All messages that had arrived on them, such as a goodbye,
-        have been read.
-        """
+        """Report connections that broke before `until`; all messages from them, such as a goodbye, have been read."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:

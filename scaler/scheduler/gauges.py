@@ -1,7 +1,4 @@
-"""Gauges: CPU time, memory and loop delay of the scheduler's process, measured while viewers are connected.
-
-Used by the edge of the monitor stream. A timer measures the delay of the loop.
-"""
+"""Gauges: CPU time, memory and loop delay of the scheduler's process, measured while viewers are connected."""
 
 from __future__ import annotations
 
@@ -19,11 +16,7 @@ LOOKS_MOST = 100
 
 
 class ProcessGauges:
-    """Measures CPU time, memory and loop delay of this process.
-
-    Args:
-        loop: the event loop whose delay is measured.
-    """
+    """Measures CPU time, memory and the delay of the event loop of this process."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
@@ -64,10 +57,5 @@ class ProcessGauges:
 
 
 def _share(late: list[float], share: float) -> int:
-    """Return a quantile of the delays, in microseconds.
-
-    Args:
-        late: the delays in seconds, sorted.
-        share: the share of delays that do not exceed the result.
-    """
+    """Return the quantile `share` of sorted delays in seconds, in microseconds."""
     return int(late[min(len(late) - 1, int(share * len(late)))] * 1e6) if late else 0

@@ -1,7 +1,4 @@
-"""KeptJobs: the job folder of a scheduler process, and the job writer that writes to this folder.
-
-Created and closed by the scheduler process.
-"""
+"""KeptJobs: the job folder of a scheduler process, and the job writer that writes to this folder."""
 
 from __future__ import annotations
 

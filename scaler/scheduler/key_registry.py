@@ -1,9 +1,8 @@
 """KeyRegistry: the keys that a scheduler accepts now, and the changes of the list of keys.
 
-The gates of the scheduler's sockets call the registry for each connection, and the edge for each hello. The list is
-read again when the file has changed. An editor may empty the file before it writes it. So keys that are missing from
-the same file are removed only if they are still missing at the next check. While the list cannot be read, the last good
-list is used, and an error is logged each minute.
+Called for each connection and each hello. The list is read again when the file has changed. An editor may empty the
+file before it writes it, so missing keys are removed only if they are still missing at the next check. While the list
+cannot be read, the last good list is used, and an error is logged each minute.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
 
 
 class KeyRegistry:
-    """The key registry of one scheduler: decides which keys may connect, and which sessions must end.
+    """Decides which keys may connect to one scheduler, and which sessions must end.
 
     Args:
-        folder: the folder of the scheduler's keys.
         audit: called for each accepted and each refused connection.
 
     Raises:
@@ -59,7 +57,6 @@ class KeyRegistry:
         self._trouble = ""
         """the reason for which the list cannot be read; empty if it can be read"""
         self._reported = 0.0
-        """the time when `_trouble` was last logged"""
         self._has_changed = False
         """whether the list was read again since the last check"""
         self._has_new_terms = True
@@ -86,10 +83,7 @@ class KeyRegistry:
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return the terms of each owner with a valid key; empty if the list is unchanged since the last call.
-
-        The last line of an owner in the list counts.
-        """
+        """Return the terms of each owner, from the owner's last line; empty if the list has not changed since."""
         has_news, self._has_new_terms = self._has_new_terms, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._valid and has_news}
 
@@ -122,11 +116,7 @@ class KeyRegistry:
         self._omitted = 0
 
     def look(self) -> frozenset[str]:
-        """Read the list again if it has changed. Return the keys that are no longer valid, or have another role or
-        owner.
-
-        The sessions with these keys must end.
-        """
+        """Read a changed list. Return the keys whose sessions must end: not valid, or with another role or owner."""
         self._read_again(is_look=True)
         today = _today()
         if today == self._day and not self._has_changed:

@@ -1,7 +1,6 @@
 """The edge of the monitor stream: receives subscriptions of viewers, and sends the items of the monitor.
 
-The edge notifies the monitor when subscriptions change. The monitor puts its items here (this is its `Board`), and the
-edge sends them at once, in messages of their topic. The edge never waits for a viewer.
+The edge notifies the monitor when subscriptions change, and is its `Board`. The edge never waits for a viewer.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ class MonitorEdge:
     Args:
         short_id: identifies this run of the scheduler.
         about: constant facts about the scheduler.
-        gauges: the gauges of this process.
     """
 
     def __init__(self, publisher: Publisher, short_id: bytes, about: About, gauges: ProcessGauges) -> None:

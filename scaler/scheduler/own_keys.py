@@ -1,7 +1,6 @@
 """OwnKeys: finds or creates the keys of a scheduler that starts.
 
-Used by the scheduler's process before it listens. Without keys, a scheduler listens on TCP only if a setting
-explicitly allows it.
+Without keys, a scheduler listens on TCP only if a setting explicitly allows it.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ OPEN_OPTION = "--insecure-let-everybody-run-code"
 
 
 class OwnKeys:
-    """The keys of one scheduler, found or created.
-
-    Args:
-        config: the settings with the addresses. For an address with any port, a free port is chosen here, because keys
-            are found by the port.
+    """The keys of one scheduler. Keys are found by the port, so a free port is chosen here if any port may be used.
 
     Raises:
         ConfigError: if keys cannot be read or created, or other users have access to the keys.
@@ -79,11 +74,7 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """Remove the keys if they are useless after the end of the scheduler.
-
-        Args:
-            has_failed: whether the scheduler could not start; then new keys are removed, too.
-        """
+        """Remove keys that are useless after the end of the scheduler; new keys also after a failed start."""
         if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 

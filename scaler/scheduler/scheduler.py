@@ -1,7 +1,4 @@
-"""The scheduler process: puts socket, actors and event loop together, runs them, and ends them.
-
-Started by `scaler.cli.scheduler` and, as a child process, by `scaler.cluster`.
-"""
+"""The scheduler process: puts socket, actors and event loop together, runs them, and ends them."""
 
 from __future__ import annotations
 
@@ -50,9 +47,8 @@ SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler checks its open files, its free memory, and its clock, from which it notices that it was
-stopped. This is half of the silence after which the end of a connection does not count as closing
-(`actors/sessions/session.py`).
+"""How often the scheduler checks open files, free memory, and its clock, which shows that it was stopped: half of the
+silence after which the end of a connection does not count as closing (`actors/sessions/session.py`).
 """
 
 UNREAD_SECONDS = 0.5
@@ -168,14 +164,11 @@ class SchedulerProcess:
         self._transport.close()
 
     def run(self, on_started: Callable[[str], None] | None = None, lifeline: int | None = None) -> int:
-        """Serve until a signal, a shutdown, or the end of the lifeline.
+        """Serve until a signal, a shutdown, or the end of the lifeline. Return the exit code of the process.
 
         Args:
             on_started: called with the bound address once peers can connect.
             lifeline: a descriptor that becomes readable when the parent process ends.
-
-        Returns:
-            the exit code of the process.
         """
         shell, config = self._shell, self._config
         scheduler_id = SchedulerId(random_id())
@@ -353,9 +346,7 @@ class SchedulerProcess:
 
 
 def _ending_signals(is_child: bool) -> list[signal.Signals]:
-    """Return the signals that end a scheduler in order. SIGINT is left out for a child, because Ctrl-C is for its
-    parent. SIGHUP is left out under `nohup`.
-    """
+    """Return the signals that end a scheduler in order: no SIGINT for a child of a program, no SIGHUP under `nohup`."""
     numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return numbers if is_ignored else [*numbers, signal.SIGHUP]

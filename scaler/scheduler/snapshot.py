@@ -1,7 +1,6 @@
 """Snapshot: a page of text about the scheduler's present state, logged on SIGUSR1; and the last line of its log.
 
-Made from the report of the actors and the counts of the edge. The length of the page does not depend on the number of
-workers or clients.
+The length of the page does not depend on the number of workers or clients.
 """
 
 from __future__ import annotations
@@ -15,11 +14,7 @@ _LEFT = ("sessions", "objects", "object_bytes", "object_owners", "retained_objec
 
 
 def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return the page of text.
-
-    Args:
-        counts: the counts of the process, which are the last row of the page.
-    """
+    """Return the page of text, whose last row has the counts of the process."""
     return page(
         "scheduler: what it does now",
         (
@@ -84,5 +79,4 @@ def _objects(report: Report) -> str:
 
 
 def _jobs(report: Report) -> list[tuple[str, str]]:
-    """Return the row of the page about jobs; empty if this scheduler keeps no jobs."""
     return [("jobs", f"{counts['jobs']:,} are in memory") for _, counts in report.of("jobs")]

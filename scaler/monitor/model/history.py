@@ -24,9 +24,7 @@ SERIES = (
     "processors",
     "objects",
 )
-"""The names of the series. Outcomes are in tasks per second, shares in cores, lags in seconds, memory and objects in
-bytes; other series are counts.
-"""
+"""The names of the series: tasks per second, shares in cores, lags in seconds, sizes in bytes, and counts."""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
 """The series whose longer steps have the greatest value of the shorter steps. Other series have the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
@@ -69,8 +67,7 @@ class Ring:
 
 
 class History:
-    """The rings of all step lengths. A step of a longer ring is made from steps of the next shorter ring, as soon as it
-    has ended.
+    """The rings of all step lengths. The steps of a longer ring are made from ended steps of the next shorter ring.
 
     Args:
         kept: called with length, number and values of each ended step of a longer ring, to store the step elsewhere.
@@ -114,14 +111,7 @@ class History:
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return start, step and number of steps for a window of time. The step is the shortest that gives at most
-        `points` steps.
-
-        Args:
-            seconds: the length of the window.
-            points: the most steps to show.
-            end: the time after the window; None means now.
-        """
+        """Return start, step and number of steps (at most `points`) of a window that ends at `end` (None: now)."""
         ring = next((ring for ring in self.rings if ring.step * ring.length >= seconds), self.rings[-1])
         step = max(ring.step, ring.step * math.ceil(seconds / ring.step / points))
         last = (self.end if end is None else end) // step

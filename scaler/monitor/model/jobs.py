@@ -1,7 +1,4 @@
-"""JobRates: how many rows per second of each job end, and an estimate of the remaining time.
-
-Used by the model, which passes it the snapshots of jobs.
-"""
+"""JobRates: how many rows per second of each job end, and an estimate of the remaining time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Model: what a viewer knows of a cluster, from the items of the monitor stream. The terminal and the page show it.
 
-The model keeps the latest state of each thing, rates, and the history of the cluster. It detects restarts, gaps and
-silence. Sans I/O: callers pass the time, in monotonic seconds. All collections are bounded.
+It detects restarts, gaps and silence. Sans I/O: callers pass the time, in monotonic seconds. All collections are
+bounded.
 """
 
 from __future__ import annotations
@@ -63,17 +63,12 @@ class News(NamedTuple):
     topic: str
     head: StateHead
     batches: list[Batch[Any]]
-    """the items after the head of the message"""
     missed: int
     """the number of messages of this topic that were lost just before this message"""
 
 
 class Model:
-    """The state of a cluster, as one viewer knows it.
-
-    Args:
-        kept: called with each ended step of the history, as in `History`.
-    """
+    """The state of a cluster, as one viewer knows it; `kept` is called with ended steps, as in `History`."""
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
         self.scheduler_id = b""
@@ -82,7 +77,6 @@ class Model:
         self.restarted_us = 0
         """The time of the first message of this scheduler, if it replaced another scheduler; else 0."""
         self.workers_before = 0
-        """The number of workers of the previous scheduler."""
         self.received_at: float | None = None
         self.received_us = 0
         """The time of the last message by the clock of the scheduler, in microseconds since 1970."""
@@ -94,7 +88,6 @@ class Model:
         self._snapshots = self._make_snapshots()
 
     def _forget(self) -> None:
-        """Reset the state, for a new scheduler."""
         self.scheduler: StateScheduler | None = None
         self.idle_since_us = 0
         """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or the time is unknown."""
@@ -130,7 +123,6 @@ class Model:
         self._names: dict[bytes, str] = {}
 
     def _make_handlers(self) -> dict[type, Callable[[Batch[Any]], None]]:
-        """Return the handlers of topics that send changes, by type of item."""
         return {
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
@@ -375,11 +367,7 @@ class Model:
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure with which a task has ended; None if it is unknown.
-
-        Args:
-            others: failures of earlier schedulers.
-        """
+        """Return the kind of failure with which a task has ended; `others`: failures of earlier schedulers."""
         reason = signature(task.reason, task.worker)
         kinds = [*self.failures.values(), *others]
         for each in kinds:

@@ -43,11 +43,7 @@ class RateMeter:
         self._last: tuple[int, tuple[Mapping[str, int], ...]] | None = None
 
     def add(self, time_us: int, ended: Mapping[str, int], sent: Mapping[str, int], received: Mapping[str, int]) -> None:
-        """Add the counters of a message.
-
-        Args:
-            time_us: the time of the message.
-        """
+        """Add the counters of a message that was sent at `time_us`."""
         now = (by_outcome(ended), dict(sent), dict(received))
         if self._last is not None:
             then_us, before = self._last

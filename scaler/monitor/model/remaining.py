@@ -26,8 +26,8 @@ def never(waiting: Sequence[StateWaiting]) -> str:
 class RemainingWork:
     """An estimate of how long the open tasks will take.
 
-    The tasks of a group share the workers that can run them, and all tasks share all workers. The estimate is the
-    longest of the resulting times. Tasks that no worker can run are ignored, unless only such tasks are open.
+    Each group of tasks shares the workers that can run it, and all groups share all workers: the longest time counts.
+    Tasks that no worker can run are ignored, unless only such tasks are open.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,7 @@ class RemainingWork:
         """the tasks that no worker can run, if only such tasks are open"""
 
     def update(self, waiting: Sequence[StateWaiting], workers: int) -> None:
-        """Update the estimate.
-
-        Args:
-            waiting: the present groups of open tasks.
-            workers: the number of workers.
-        """
+        """Update the estimate for the present groups of open tasks, and the number of workers."""
         able = [each for each in waiting if each.places]
         unknown = sum(each.unmeasured for each in able)
         known = sum(each.waiting + each.running for each in able) - unknown
@@ -65,11 +60,10 @@ class RemainingWork:
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would finish the open tasks within `target_seconds`, by requested capabilities, such as
-    `gpu=1`.
+    """Return how many workers would finish the open tasks in time, by requested capabilities: `gpu=1`, or no text.
 
-    The empty text stands for tasks that request no capabilities. A worker with `gpu=1` runs one such task at a time.
-    Each number is at most the number of tasks. A task of unknown duration counts as `target_seconds`.
+    A worker with `gpu=1` runs one such task at a time. Each number is at most the number of tasks. A task of unknown
+    duration counts as `target_seconds`.
     """
     wanted = {}
     for each in waiting:

@@ -1,7 +1,4 @@
-"""Values: what the agents of each host store, in memory and on disk, for viewers.
-
-Budgets are not added up, because all agents of a user on a host share one budget.
-"""
+"""Values: what the agents of each host store, in memory and on disk, for viewers."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from scaler.wire.messages.monitor import StateAgent
 
 @dataclass(frozen=True)
 class HostValues:
-    """The values on one host, in bytes.
+    """The values on one host, in bytes; a user's agents share the budgets of a host.
 
     Attributes:
         hot: bytes in shared memory.

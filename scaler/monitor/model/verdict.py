@@ -1,7 +1,4 @@
-"""The verdict: what limits the cluster, in one word, and what to do, in a sentence.
-
-The scheduler reports why tasks wait (`StateWaiting`), in the words of `explain`.
-"""
+"""The verdict: what limits the cluster, in one word, and what to do, in a sentence."""
 
 from __future__ import annotations
 
@@ -86,12 +83,7 @@ def _with_work(model: Model) -> Verdict:
 
 
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
-    """Return the verdict if some workers are idle, and no task waits for a capability.
-
-    Args:
-        waiting: the waiting group with the longest expected work.
-        nodes: the number of nodes of graphs that wait for inputs.
-    """
+    """Return the verdict if workers are idle and no task waits for a capability; `nodes` of graphs wait for inputs."""
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of other tasks")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
@@ -109,7 +101,6 @@ def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterabl
 
 
 def _why(waiting: StateWaiting) -> str:
-    """Return the number of waiting tasks of a group, and the explanation of the group."""
     return f"{waiting.waiting:,} wait{'s' * (waiting.waiting == 1)}: {waiting.sentence}"
 
 

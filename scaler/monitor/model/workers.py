@@ -121,11 +121,7 @@ def run_counts(durations: bytes) -> tuple[int, ...]:
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration that the share `part` of the runs does not exceed; None if it is unknown.
-
-    Args:
-        durations: the packed counts of a `StateFunction`.
-    """
+    """Return the duration that the share `part` of the runs does not exceed; None if it is unknown."""
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:

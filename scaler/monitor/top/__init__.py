@@ -1,8 +1,4 @@
-"""scaler_top: the cluster in a terminal.
-
-`program` is one loop: messages change the model, keys change the view, and a frame is drawn from both. Only the command
-calls it.
-"""
+"""scaler_top: the cluster in a terminal. `program` is the loop: messages change the model, and keys change the view."""
 
 import os
 

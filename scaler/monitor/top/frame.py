@@ -1,7 +1,4 @@
-"""A frame: the whole screen as a grid, from the model and the user's choices.
-
-On a small screen, the least important parts are left out.
-"""
+"""A frame: the whole screen as a grid, from the model and the user's choices; small screens omit unimportant parts."""
 
 from __future__ import annotations
 
@@ -106,10 +103,7 @@ def _table_width(canvas: Grid) -> int:
 
 
 def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> int:
-    """Draw the parts above the table, as far as they fit. Return the row where the table starts.
-
-    Help and details take the whole of a small screen.
-    """
+    """Draw the parts above the table that fit; help and details may fill the screen. Return the row of the table."""
     is_wide = _is_large(canvas)
     if table is None and not is_wide:
         _draw_total(canvas, 0, model, view, moment, table)

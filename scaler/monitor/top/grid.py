@@ -1,7 +1,4 @@
-"""A grid of cells: the content of a frame, and how it differs from the previous frame.
-
-All parts of the screen draw into a grid. Only the painter moves the cursor.
-"""
+"""A grid of cells: the content of a frame, and how it differs from the previous frame."""
 
 from __future__ import annotations
 
@@ -73,11 +70,7 @@ class Grid:
         return ["".join(cell for cell, _ in row).rstrip() for row in self._rows]
 
     def changes(self, before: Grid | None) -> Iterator[Run]:
-        """Yield the runs of cells to write.
-
-        Args:
-            before: the grid that is on the screen; None: the screen is empty.
-        """
+        """Yield the runs of cells that differ from `before`, the grid on the screen; None: the screen is empty."""
         blank = [(" ", PLAIN)] * self.width
         for y, row in enumerate(self._rows):
             old = before._rows[y] if before is not None else blank  # noqa: SLF001 - another grid

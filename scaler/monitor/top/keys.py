@@ -52,17 +52,12 @@ class ScreenState:
     """the keys of all rows of the table, in order"""
     lines: Sequence[DetailLine]
     rows: int
-    """the number of rows that fit on the screen"""
     marked: Sequence[object] = ()
     """the keys of the rows that look stuck"""
 
 
 def press(view: TopView, key: str, shown: ScreenState) -> bool:
-    """Apply a key to the view. Return False if the key ends the program.
-
-    Args:
-        key: a character, or a name such as `KEY_UP`.
-    """
+    """Apply a key (a character, or a name such as `KEY_UP`) to the view. Return False if the key ends the program."""
     if view.is_typing:
         _type(view, key)
         return True

@@ -19,10 +19,7 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Receive the stream until the state and the rates are known, `timeout` has passed, or there is no connection.
-
-    Return None if no message arrived.
-    """
+    """Receive until state and rates are known or `timeout` has passed. Return None if no message has arrived."""
     model = Model()
     ends_at = time.monotonic() + timeout
     while time.monotonic() < ends_at and not subscriber.problem:

@@ -66,13 +66,7 @@ class Signals:
 
 
 class TopProgram:
-    """The program scaler_top on a terminal.
-
-    Args:
-        subscriber: receives the stream.
-        screen: the terminal.
-        timeout: seconds without a message after which the program shows what to check.
-    """
+    """The program scaler_top on a terminal; after `timeout` seconds without a message, it shows what to check."""
 
     def __init__(self, subscriber: Subscriber, screen: Screen, timeout: float) -> None:
         self._subscriber = subscriber

@@ -15,11 +15,7 @@ _COLORS = frozenset({"red", "green", "yellow", "magenta"})
 _DUMB = frozenset({"", "dumb", "unknown"})
 """Types of terminals that Blessed would treat as an xterm."""
 _SYNCHRONIZED_SECONDS = 1.0
-"""The longest wait for a terminal to answer whether it supports synchronized output.
-
-The terminal may be far away. A terminal without the feature answers at once, because its cursor position is requested,
-too.
-"""
+"""The longest wait for a remote terminal to answer whether it supports synchronized output; most answer at once."""
 
 
 def can_show(kind: str) -> bool:
@@ -28,12 +24,7 @@ def can_show(kind: str) -> bool:
 
 
 class Painter:
-    """Turns frames into escape sequences of a terminal.
-
-    Args:
-        terminal: knows the escape sequences.
-        has_color: whether to use colours, besides bold and reverse.
-    """
+    """Turns frames into escape sequences of `terminal`; without `has_color`, only bold and reverse are used."""
 
     def __init__(self, terminal: blessed.Terminal, has_color: bool) -> None:
         self._terminal = terminal
@@ -41,11 +32,7 @@ class Painter:
         self._styles: dict[str, str] = {PLAIN: ""}
 
     def paint(self, frame: Grid, before: Grid | None) -> str:
-        """Return the sequences that replace the frame `before` by `frame`; empty if the two are equal.
-
-        Args:
-            before: the frame on the screen; None if the screen is unknown.
-        """
+        """Return the sequences that replace the frame `before` (None: an unknown screen) by `frame`; empty if equal."""
         if before is not None and (before.width, before.height) != (frame.width, frame.height):
             before = None
         normal = self._terminal.normal

@@ -134,12 +134,7 @@ def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[s
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
-    """Return the columns of workers that fit, each with its width, and the width of the name.
-
-    Args:
-        sort: the name of the column by which rows are sorted.
-        scrolled: the number of columns scrolled out of view.
-    """
+    """Return the columns that fit, each with its width, and the width of the name; `scrolled` columns are hidden."""
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
     columns = [column for column in columns if column not in away]
@@ -313,11 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width.
-
-    Args:
-        less: the titles of columns that are left out, in this order, if the first field is too narrow.
-    """
+    """Return a table whose first field takes the remaining width; columns of `less` are left out if it is too narrow."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -337,10 +328,7 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the positions of the first row to show and of the chosen row (-1: no row is chosen).
-
-    The choice follows its thing when the order changes. The first row is stored in the view.
-    """
+    """Return the positions of the first row to show and of the chosen thing (-1: none). The view stores the first row."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:

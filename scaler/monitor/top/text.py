@@ -1,7 +1,6 @@
 """Text in a terminal: made safe, measured in cells, cut with a `+`.
 
-Names come from other processes. A control character could move the cursor, and a character that changes the direction
-of writing could move its neighbours. Both are replaced by `?`.
+Names come from other processes: control characters and changes of the writing direction are replaced by `?`.
 """
 
 from __future__ import annotations

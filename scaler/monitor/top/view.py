@@ -17,7 +17,6 @@ class Target:
     kind: str
     """worker, function, client, failure, host, event, job, object or task"""
     key: Any
-    """the key of the thing in the model"""
 
 
 @dataclass

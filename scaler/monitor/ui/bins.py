@@ -1,7 +1,6 @@
 """Bins: what each worker did in each second of the last half hour.
 
-20,000 tasks a second for five minutes are six million tasks, but 300 bins per worker. Sans I/O; times are seconds
-since 1970 by the clock of the scheduler.
+Memory does not grow with the number of tasks. Sans I/O; times are seconds since 1970 by the clock of the scheduler.
 """
 
 from __future__ import annotations
@@ -92,11 +91,7 @@ class Bins:
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """Add busy time to a second and to the seconds before it, because a long task is reported when it ends.
-
-        Returns:
-            the oldest second that was changed.
-        """
+        """Add busy time to this second and earlier ones, for a task that has ended. Return the oldest second."""
         oldest = second
         left = busy_ms * _UNITS // 1000
         while left > 0 and second > lane.last - SECONDS:
@@ -138,14 +133,7 @@ class Bins:
         return min([second, *(oldest for at, oldest in lane.rewrites if at >= second)])
 
     def read(self, key: tuple[bytes, int], start: int, step: int, count: int) -> tuple[str, str]:
-        """Return the bins of a worker as two texts with a character for each bin: the busy tenths, and the worst
-        outcome.
-
-        Args:
-            start: the start of the first bin.
-            step: the length of each bin in seconds.
-            count: the number of bins.
-        """
+        """Return two texts with a character for each bin of a worker: the busy tenths, and the worst outcome."""
         lane = self._lanes.get(key)
         if lane is None:
             return "0" * count, "0" * count

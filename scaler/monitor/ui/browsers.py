@@ -1,7 +1,7 @@
 """Browsers: sends each open page the data that it requests, at the speed at which the page draws.
 
-There is no queue: a frame is made from the newest state when it can be sent. The next frame is sent after the page has
-drawn the last one. A page sends its requests in small messages; any other message ends its connection.
+There is no queue: a frame is made from the newest state after the page has drawn the last one. A page sends small
+requests; any other message ends its connection.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ BROWSERS_MOST = 64
 
 
 class Browser:
-    """One open page in a browser: handles its requests, and sends its frames.
-
-    Args:
-        socket: the connection of the page.
-        feed: the state that the page shows.
-    """
+    """One open page in a browser: handles its requests, and sends its frames."""
 
     def __init__(self, socket: web.WebSocketResponse, feed: Feed) -> None:
         self._socket = socket

@@ -1,7 +1,6 @@
 """Feed: receives the monitor stream for all browsers at once, and keeps the state that they show.
 
-All browsers share the received state. Further topics are subscribed to only while a page shows them. The feed sends
-nothing but subscriptions to the scheduler.
+Further topics are subscribed to only while a page shows them. Only subscriptions are sent to the scheduler.
 """
 
 from __future__ import annotations
@@ -92,9 +91,7 @@ class FeedState:
         self.number += 1
 
     def refuse(self, refusal: str) -> None:
-        """Set why the scheduler refuses this server; empty if it accepts the server. A refusal deletes all earlier
-        data.
-        """
+        """Set why the scheduler refuses this server (empty: it accepts the server). A refusal deletes earlier data."""
         if refusal and not self.refusal:
             self.model, self.bins = self._new_model(), Bins()
             self.old_failures, self.departed = {}, {}
@@ -133,12 +130,7 @@ class FeedState:
 
 
 class Feed:
-    """Receives the stream while `run` runs.
-
-    Args:
-        subscriber: the connection to the scheduler.
-        store: keeps the history on disk; None: the history is kept only in memory.
-    """
+    """Receives the stream while `run` runs; with `store`, the history is kept on disk, else only in memory."""
 
     def __init__(self, subscriber: Subscriber, store: HistoryStore | None = None) -> None:
         self.state = FeedState(subscriber.endpoint.address, store)

@@ -1,11 +1,10 @@
 """RequestFilter: accepts requests of browsers and programs that know the token, and refuses all others.
 
-The token is in a file that only its user can read, and in the first URL. The page keeps the token in the storage of its
-origin, and sends it as the first message of each connection. Programs send the token as a bearer token.
+The token is in a file that only its user can read, and in the first URL. The page sends it as the first message of each
+connection; programs send it as a bearer token.
 
-The cookie of the page is not the token, because browsers send cookies to all ports of a host, where other users may
-listen. The cookie only gives access to the files of the page, which contain no data. Host and Origin are checked, so
-that other pages in the browser cannot send requests.
+The cookie of the page is not the token, because browsers send cookies to all ports of a host. It only gives access to
+the files of the page, which contain no data. Host and Origin are checked against requests of other pages.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def token_file(port: int) -> Path:
-    """Return the path of the token file for a server with this port. The path stays the same, so that browsers keep
-    access after a restart.
+    """Return the token file of a port; its path stays the same, so that browsers keep access after a restart.
 
     Raises:
         ConfigError: if this user has no home folder.
@@ -79,7 +77,6 @@ class RequestFilter:
     """Checks the token, and the host names under which browsers may request the page.
 
     Args:
-        token: the token that gives access.
         host: the host name or address at which the server listens.
         names: further host names, for instance of a proxy in front of the server.
     """
@@ -93,15 +90,10 @@ class RequestFilter:
         self._names = {name.casefold() for name in ours} | self._proxies
 
     def is_for_us(self, host: str, origin: str | None) -> bool:
-        """Return whether a request names this server as its host. If a page sent the request, the page must be of this
-        server.
+        """Return whether the headers `Host` and, if present, `Origin` of a request name this server.
 
         This prevents DNS rebinding: a foreign page may have a host name that resolves to this server, but not its IP
         address as host.
-
-        Args:
-            host: the `Host` header of the request.
-            origin: the `Origin` header of the request, if it has this header.
         """
         name = _name(f"//{host}")
         if not name or not (name in self._names or _is_number(name)):

@@ -25,9 +25,7 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""The time after which a connection without a complete first request is closed. It may take up to twice this time.
-Between requests, the limit is that of aiohttp: 75 s.
-"""
+"""How long (at most doubled) a connection may lack a complete first request; later, aiohttp's limit of 75 s holds."""
 ACCEPTING_TURNS = 3
 """The number of turns of the event loop after which aiohttp knows each connection that asyncio has accepted."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts
@@ -35,13 +33,12 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts
 
 @dataclass(frozen=True)
 class PageSite:
-    """The bound port, the token and the URL of the page."""
+    """The bound port, the token, and the URL of the page, which includes the token."""
 
     listener: socket.socket
     token: str
     token_file: Path
     url: str
-    """the URL of the page, including the token"""
 
 
 def open_site(config: UiConfig) -> PageSite:
@@ -86,10 +83,9 @@ def is_loopback(host: str) -> bool:
 
 
 def run_ui(config: UiConfig, ready: Callable[[PageSite], None], lifeline: int | None = None) -> int:
-    """Serve until SIGINT or SIGTERM, or until the lifeline ends. Return the exit code.
+    """Serve until SIGINT or SIGTERM, or until the parent process ends. Return the exit code.
 
     Args:
-        config: the settings of the page.
         ready: called as soon as browsers can connect.
         lifeline: a descriptor that ends when the parent process ends; None: there is no parent to watch.
 
@@ -161,11 +157,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
-    """Close connections that have sent no complete request, because each connection takes an open file.
-
-    Args:
-        answered: the connections that have been answered. Closed connections are removed from this set.
-    """
+    """Close connections that are not in `answered`, because each takes an open file; remove closed ones from it."""
     before: set[Any] = set()
     while runner.server is not None:
         await asyncio.sleep(SILENT_SECONDS)

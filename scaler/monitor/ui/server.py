@@ -43,8 +43,6 @@ def make_app(
     """Return the application of the server. The feed runs for as long as the application.
 
     Args:
-        feed: the state to show.
-        gate: the filter that accepts or refuses requests.
         has_page: whether to serve the page; if not, only the metrics are served.
         has_failed: called when the feed ends with an error, which the application raises at its end.
     """
@@ -145,7 +143,6 @@ async def _socket(request: web.Request) -> web.StreamResponse:
 
 
 async def _sends_token(socket: web.WebSocketResponse, gate: RequestFilter) -> bool:
-    """Return whether the first message of a connection is the token."""
     try:
         message = await socket.receive(TOKEN_SECONDS)
     except asyncio.TimeoutError:

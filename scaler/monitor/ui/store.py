@@ -29,10 +29,7 @@ CREATE TABLE IF NOT EXISTS failures (failure BLOB PRIMARY KEY, last_us INTEGER, 
 
 
 class HistoryStore:
-    """Stores history, events and failures in one file.
-
-    Args:
-        file: the path of the file, which is created if it does not exist.
+    """Stores history, events and failures in one file, which is created if it does not exist.
 
     Raises:
         ConfigError: if the file cannot be used, or is not such a store.

@@ -1,8 +1,4 @@
-"""Views: what each page shows, made from the state as plain values for JSON.
-
-Each module has the function of one page. The server calls this function for each browser, with the request of the page.
-Views have no state.
-"""
+"""Views: what each page shows, made from the state as plain values for JSON. Views have no state."""
 
 from __future__ import annotations
 
@@ -48,10 +44,7 @@ def topics(request: PageRequest) -> frozenset[str]:
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
-    """Return all data that a page needs now.
-
-    Args:
-        sent: describes what the page has already received; it is updated.
+    """Return all data that a page needs now, and update `sent`, which describes the data that the page has received.
 
     Raises:
         PageRequestError: if there is no such page, or its arguments are invalid.

@@ -23,11 +23,7 @@ class PageRequest:
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> PageRequest:
-        """Return the request in a message of a page.
-
-        Raises:
-            PageRequestError: if the request is invalid.
-        """
+        """Return the request in a message of a page. Raises `PageRequestError` if the request is invalid."""
         number, page, arguments = message.get("wish"), message.get("page"), message.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
             raise PageRequestError("a request must have a number, a page and arguments")

@@ -32,13 +32,10 @@ def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
 
 
 def plain(item: Any, **more: Any) -> dict[str, Any]:
-    """Return an item of the stream as a row for the page.
+    """Return an item of the stream as a row for the page, with the values `more` added or replaced.
 
     Names lose their units, times become seconds or None, CPU time becomes cores, and ids become text. The first id is
     called `id`. Packed fields are left out.
-
-    Args:
-        more: values that are added to the row, or replace values of the row.
     """
     row: dict[str, Any] = {}
     for field, name, divisor in _fields(item.__class__):

@@ -1,7 +1,6 @@
 """Culprits: finds the part of a value that cannot be serialised, or the code that could not read it, after a failure.
 
-Used for error messages only. Each part is serialised separately, in bounded time and without keeping the bytes. The
-search continues inside a part that fails.
+Used for error messages only. The search takes bounded time, and continues inside a part that fails.
 """
 
 from __future__ import annotations
@@ -66,9 +65,7 @@ def why_unreadable(error: BaseException) -> str:
 
 
 def _called(frame: FrameType, module: str) -> str:
-    """Return the full name of the function that a frame executes. If it is the constructor of an exception, add a
-    hint.
-    """
+    """Return the full name of the function that a frame executes, with a hint about constructors of exceptions."""
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     kind = type(first)
@@ -102,8 +99,7 @@ class _Search:
             raise _OutOfTimeError
 
     def inside(self, value: object, path: str, depth: int = 0) -> tuple[str, object] | None:
-        """Return the path to the innermost part that cannot be serialised, and that part, as far as time and depth
-        allow.
+        """Return path and value of the innermost part that cannot be serialised, as far as time and depth allow.
 
         Return None if all parts that fail lead back to values that were searched before.
         """
@@ -125,9 +121,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts from the first one that cannot be serialised. Some parts before it may be left, because many
-        parts are tested together.
-        """
+        """Return the parts from the first one that fails, or from a few before it: many parts are tested together."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2
@@ -207,9 +201,7 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield the values that an object reduces to. Yield nothing if the reduction raises: then the object itself is the
-    culprit.
-    """
+    """Yield the values that an object reduces to; none if the reduction raises, as the object then is the culprit."""
     try:
         reduced: Any = value.__reduce_ex__(5)
     except BaseException as error:  # the `__reduce__` of any class

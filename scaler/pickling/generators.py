@@ -1,8 +1,7 @@
 """Generators: finds random generators that are sent along with a function, whose copies would draw the same numbers.
 
-A function is searched once, when it is pickled. Two kinds of generators are found: those that are pickled with the
-function, and globals of modules that each worker process imports or inherits. The global generators of `random` and
-NumPy are left out: they are pickled by reference, and each worker process has its own.
+A function is searched once, when it is pickled, for generators that are pickled with it and for globals of modules that
+workers import or inherit. The global generators of `random` and NumPy are left out, because each worker has its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loaded modules: which modules of the user's program are loaded, and which of them were edited and reloaded since.
 
-Used by clients, which send the code that their program has loaded, and by worker processes, which import again what
-depends on changed code. IPython's `%autoreload` and similar tools change functions in place: modules and functions stay
-the same objects. No module is imported here, and no code of a module runs.
+Used by clients, which send the code that they have loaded, and by workers, which import again what depends on changed
+code. IPython's `%autoreload` changes functions in place. No module is imported here, and no code of a module runs.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def words_of(source: bytes) -> frozenset[str]:
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the user's modules `names`, the modules that their sources mention, directly or not, and the packages of
-    all of them.
+    all.
 
     Args:
         own: the modules of the user's program, and their files.
@@ -196,8 +195,7 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of the packages `tops`, and the modules of the user that may use them, judging by their
-    sources.
+    """Return the loaded modules of the packages `tops`, and the user's modules whose sources may use these.
 
     Args:
         sources: the sources of modules that were not loaded from a file.
@@ -245,12 +243,7 @@ _events = _ReloadEvents()
 
 
 class ReloadWatch:
-    """Decides when to check whether modules were reloaded: after each event that `_ReloadEvents` counts, and from time
-    to time.
-
-    Args:
-        look: the function that checks the modules.
-    """
+    """Decides when to call `look`, which checks the modules: after each of the `_ReloadEvents`, and from time to time."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look

@@ -1,7 +1,6 @@
 """Pickled classes: sends a class of the main script in results as its identity, and its pickle for other processes.
 
-cloudpickle pickles such a class by value with each object, and a reader sets every attribute of the class again. In
-results that is slow, because the class is often larger than the object. In the program that defines the class it is
+cloudpickle pickles such a class by value with each object, which is slow. In the program that defines the class it is
 also wrong: the methods would become copies, which see the globals that the worker had.
 
 Processors write results with `dumps`; reading a result calls `read_class`. A class that the program itself defines
@@ -29,9 +28,7 @@ _CLASSES_MOST = 256
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
 _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
-"""Two private parts of cloudpickle: the table of classes by id (`_by_identity`), and the function that gives a class an
-id. If cloudpickle lacks them, results are written as cloudpickle does.
-"""
+"""Private parts of cloudpickle, if present: the table of classes by id, and the function that gives a class an id."""
 
 _PYTHONS = "_abc_impl"
 """The name of an attribute that Python sets, although it does not begin and end with two underscores."""
@@ -58,17 +55,13 @@ _accepts_changes = False
 
 
 def accept_changes() -> None:
-    """Let `read_class` set the attributes of a known class whenever another pickle of the class arrives. Called in
-    worker processes, which define no classes themselves.
-    """
+    """Let `read_class` change a known class when another pickle of it arrives; for workers, which define no classes."""
     global _accepts_changes  # noqa: PLW0603 - like the classes, it is of the whole process
     _accepts_changes = True
 
 
 def read_class(identity: str, pickled: bytes) -> type:
-    """Return the class with this identity. Read the class from `pickled` if this process lacks it, or has another
-    version.
-    """
+    """Return the class with this identity, read from `pickled` if this process lacks it or has another version."""
     known: type | None = None if _by_identity is None else _by_identity.get(identity)
     if known is not None:
         last = _received.get(known)

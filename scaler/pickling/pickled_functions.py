@@ -1,7 +1,4 @@
-"""Pickled functions: keys for pickles of functions, so that a pickle that cannot change is made only once.
-
-Used by the client, and by processors, which remember from which pickle they read a function.
-"""
+"""Pickled functions: keys for pickles of functions, so that a pickle that cannot change is made only once."""
 
 from __future__ import annotations
 
@@ -18,12 +15,11 @@ _read: WeakKeyDictionary[Callable[..., Any], tuple[tuple[Any, ...], Sequence[byt
 
 
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
-    """Return a key for the pickle of `function`; None if it is unknown what the pickle depends on. Equal keys mean
-    equal pickles.
+    """Return a key for the pickle of `function`; None if the pickle may change. Equal keys mean equal pickles.
 
-    A key exists for functions that are pickled by name. It also exists for functions that are pickled by value (those
-    of `__main__`, lambdas, inner functions) if they read nothing that can change: no closure, no default, no global
-    except modules, builtins and, in a recursion, the function itself.
+    A key exists for functions that are pickled by name, and for functions that are pickled by value (those of
+    `__main__`, lambdas, inner functions) if they read nothing that can change: no closure, no default, no global except
+    modules, builtins and, in a recursion, the function itself.
     """
     if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
         return None  # a bound method or a partial carries an object with it
@@ -47,11 +43,7 @@ def was_read(function: Callable[..., Any], frames: Sequence[bytes]) -> None:
 
 
 def read_from(function: Callable[..., Any], state: tuple[Any, ...] | None) -> Sequence[bytes] | None:
-    """Return the frames that `function` was read from, if they are still its pickle; None if that is not known.
-
-    Args:
-        state: the key that `what_pickle_depends_on` returns for the function now.
-    """
+    """Return the frames that `function` was read from; None if unknown, or if `state`, its present key, differs."""
     known = _read.get(function) if state else None
     return known[1] if known is not None and known[0] == state else None
 
@@ -60,9 +52,7 @@ _MAIN_MODULES = ("__main__", "__mp_main__")
 
 
 def pickle_main_by_value() -> None:
-    """Pickle functions of the main script by value also in a child of multiprocessing, which imports the script under
-    another name.
-    """
+    """Pickle the main script's functions by value also in children of multiprocessing, which rename the script."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main.__name__ == "__mp_main__":  # elsewhere it is only another name of `__main__`
         cloudpickle.register_pickle_by_value(main)
@@ -86,10 +76,7 @@ def _is_plain_annotation(annotation: Any) -> bool:
 
 
 def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[ModuleType] | None:
-    """Return the modules among the globals that `code` may read.
-
-    Return None if the code may read any other global, except the function `itself`.
-    """
+    """Return the modules among the globals that `code` may read; None if it may read others, except `itself`."""
     modules = []
     for name in code.co_names:
         if name in namespace:

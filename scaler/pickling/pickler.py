@@ -1,13 +1,10 @@
 """The pickler of functions, arguments and results: cloudpickle's, for more classes and functions of the main script.
 
-cloudpickle loses the slots of a class that it sends by value: the objects would have a `__dict__` in the worker, and
-could not be read in the program that defines the class. It sends a function with a cache (`functools.cache`,
+cloudpickle loses the slots of a class that it sends by value. It sends a function with a cache (`functools.cache`,
 `functools.lru_cache`) by name, which fails for functions of the main script. It cannot send a
 `functools.cached_property`, which has a lock until Python 3.12. It sends the global random generators of `random` and
-NumPy with their state, for example with the function `random.gauss`; this pickler sends them by reference, so that the
-worker draws from its own. From version 3.1.3 on cloudpickle leaves out the file name of code, which tracebacks need.
-
-All other values are written as cloudpickle writes them.
+NumPy with their state, for example with `random.gauss`; this pickler sends them by reference, so that the worker draws
+from its own. From version 3.1.3 on cloudpickle leaves out the file name of code, which tracebacks need.
 """
 
 from __future__ import annotations
@@ -38,11 +35,7 @@ _OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
 
 
 def is_by_value(reduced: Reduced) -> bool:
-    """Return whether cloudpickle writes a class by value, and not by name.
-
-    Args:
-        reduced: what cloudpickle writes for the class.
-    """
+    """Return whether cloudpickle writes a class by value, and not by name; `reduced`: what it writes for the class."""
     return type(reduced) is tuple and len(reduced) == 6
 
 

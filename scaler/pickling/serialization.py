@@ -1,11 +1,10 @@
 """Serialization: objects to bytes and back, for clients and processors only.
 
-A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
-buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
+A small value is one byte string. A large value is a list of frames: the pickle, then the out-of-band buffers of pickle
+protocol 5, so that large arrays are never copied into a pickle.
 
-A call is sent as one block. If all arguments are plain and positional, the block is their pickle. Otherwise it lists
-the arguments: kind, name of a keyword, and bytes, number of frames sent with the block, or id of an object
-(`protocol/README.md`).
+A call is sent as one block: one pickle if all arguments are plain and positional; otherwise a list of arguments with
+kind, keyword, and bytes, number of frames, or id of an object (`protocol/README.md`).
 
 Modules that pickle are imported when they are used: a scheduler knows frames and blocks, and pickles nothing.
 """
@@ -55,9 +54,7 @@ OUT_OF_BAND_BYTES = 64 * 1024
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
-"""Classes of Scaler that plain pickle writes as cloudpickle does, in a third of the time. The module of each class adds
-the class here.
-"""
+"""Classes of Scaler, added by their modules, that plain pickle writes as cloudpickle does, in a third of the time."""
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
 _PLAIN_DEPTH = 3
@@ -92,14 +89,12 @@ class DefaultSerializer(Serializer):
 
 
 DEFAULT_SERIALIZER = DefaultSerializer()
-"""The shared instance of `DefaultSerializer`, which has no state."""
 
 
 def _plain(obj: Any) -> bytes | None:
     """Return the pickle of a value that refers to no class or function, or None if it may refer to one.
 
-    For such values the plain pickler and cloudpickle agree. For values that name a global they may differ, because
-    cloudpickle pickles functions and classes of `__main__` by value.
+    For values that name a global, cloudpickle may differ from the plain pickler: it pickles `__main__` by value.
     """
     return pickle.dumps(obj, 5) if _is_plain(obj, _PLAIN_DEPTH) else None
 
@@ -132,11 +127,7 @@ BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().a
 
 
 def _dumps(is_result: bool = False) -> Callable[..., bytes]:
-    """Return the function that pickles values that are not plain.
-
-    Args:
-        is_result: whether the values are results of tasks.
-    """
+    """Return the function that pickles values that are not plain, for results of tasks or for other values."""
     from scaler.pickling import pickled_classes, pickler  # noqa: PLC0415
 
     return pickled_classes.dumps if is_result else pickler.dumps
@@ -178,7 +169,6 @@ def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
 
 
 result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, is_result=True)
-"""Serialises the result of a task, as `to_frames` does."""
 
 
 _TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of objects is; give it a flat form"
@@ -268,7 +258,6 @@ class JsonSerializer(Serializer):
 
 
 JSON_SERIALIZER = JsonSerializer()
-"""The shared instance of `JsonSerializer`, which has no state."""
 
 Named: TypeAlias = Callable[[str], Callable[..., Any]]
 """Returns the function that is served under a name. Raises `DeserializeObjectError` if no function has that name."""
@@ -295,9 +284,7 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """A serializer, and the modules that are sent with a function (`scaler.pickling.shipped_modules`). Sent instead of
-    the serializer alone.
-    """
+    """A serializer with the modules that are sent with a function (`scaler.pickling.shipped_modules`), in its place."""
 
     serializer: Serializer
     modules: bytes
@@ -306,10 +293,7 @@ class SerializerWithModules(NamedTuple):
 
 
 def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
-    """Return the frames of a function object: the serializer and `function`.
-
-    Args:
-        modules: the packed modules that are sent with the function.
+    """Return the frames of a function object: the serializer, with packed modules, and `function`.
 
     Raises:
         SerializeObjectError: if the function or the serializer cannot be serialised.
@@ -339,10 +323,7 @@ def sent_with(frames: Frames) -> SerializerWithModules:
 
 
 def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple[Serializer, Callable[..., Any]]:
-    """Return the serializer and the function of a function object.
-
-    Args:
-        named: returns the function that is served under a name.
+    """Return the serializer and the function of a function object; `named` returns a served function by name.
 
     Raises:
         DeserializeObjectError: if the serializer or the function cannot be read in this process.
@@ -374,28 +355,21 @@ _RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position 
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""Kinds of arguments. `OWN_OBJECT` is an object that was made for this argument only, so the task may change it.
-`FRAMES` are sent with the block.
+"""Kinds of arguments. `OWN_OBJECT` is an object for this argument only, so the task may change it. `FRAMES` are sent
+with the block.
 """
 PICKLED = pickle.PROTO
 """The first byte of a block that is one pickle, of a tuple of positional arguments. It is no kind of argument."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
-    """Return one argument of a call as bytes.
-
-    Args:
-        kind: the kind of argument.
-        data: the bytes of a value, or the id of an object.
-        name: the name of a keyword argument; empty for a positional one.
-    """
+    """Return one argument as bytes; `data`: the bytes of a value, or the id of an object; `name`: empty if positional."""
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
 
 
 def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"") -> bytes:
-    """Return the entry in a block for an argument whose frames are sent with the call, after the frames of earlier
-    arguments.
+    """Return the entry in a block for an argument whose frames follow those of earlier arguments of the call.
 
     Args:
         pickle_of_them: a small first frame, which is part of the block.
@@ -409,8 +383,7 @@ def result_argument(position: int) -> bytes:
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it. Return None if an argument is not
-    plain, or the block is too large.
+    """Return the block of positional arguments as `DefaultSerializer` reads it; None if not plain, or too large.
 
     Millions of blocks may wait, so simple values are pickled with protocol 3, which saves 9 bytes. Each argument has a
     pickle of its own if two arguments may share an object.
@@ -464,13 +437,11 @@ def plain_call(arguments: Sequence[Any], most_bytes: int) -> tuple[bytes, list[b
 def read_arguments(
     block: bytes, value: Callable[..., Any], stored: Callable[[ObjectId, bool], Any], frames: Frames = ()
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the positional and the keyword arguments in `block`.
+    """Return the positional and the keyword arguments in `block`, with the `frames` that were sent with it.
 
     Args:
         value: makes an argument from its bytes or from its frames.
-        stored: returns the argument for the id of an object; its second parameter is whether the task may change the
-            object.
-        frames: the frames that were sent with the block.
+        stored: returns the argument for the id of an object, and takes whether the task may change the object.
 
     Raises:
         ObjectTooLargeError: if frames were dropped on their way, for lack of memory.

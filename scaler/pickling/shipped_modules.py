@@ -1,8 +1,7 @@
 """Shipped modules: the modules of a user's program that are sent to the workers with its functions, as their source.
 
-Packed by the client, and installed by worker processes before they read a function. In a worker, a shipped module takes
-precedence over an installed one, and a new version replaces the version shipped before. The process that packed the
-modules keeps its own.
+In a worker, a shipped module takes precedence over an installed one, and a new version replaces the version shipped
+before. The process that packed the modules keeps its own.
 """
 
 from __future__ import annotations
@@ -45,14 +44,7 @@ class Shipment(NamedTuple):
 
 
 class Shipped:
-    """The packed modules of one client.
-
-    Args:
-        modules: the modules that the user has named.
-
-    Raises:
-        ConfigError: if a module cannot be sent.
-    """
+    """The packed modules of one client. Raises `ConfigError` if a module that the user has named cannot be sent."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self._paths: dict[str, Path] = {}
@@ -79,8 +71,7 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack the modules again that were edited and, if this process has loaded them, reloaded. Return whether a
-        module has changed.
+        """Pack modules again that were edited and, if loaded, reloaded. Return whether a module has changed.
 
         Raises:
             ConfigError: if a module can no longer be sent.
@@ -230,8 +221,7 @@ def carried() -> bytes:
 def install(packed: bytes) -> None:
     """Make packed modules importable in place of the modules shipped before.
 
-    Modules that have changed, or mention changed modules, are removed from `sys.modules`, so that they are imported
-    again.
+    Modules that have changed, or mention changed modules, are removed from `sys.modules` and so imported again.
     """
     if packed == _installed.packed:
         return
@@ -254,9 +244,7 @@ def _unpacked(packed: bytes) -> Shipment:
 
 
 class _Offered(_ShippedFinder):
-    """Finds modules that a user's program lacks and that were sent with a function that the program reads. Python asks
-    all other finders first.
-    """
+    """Finds modules that were sent with a function that a program reads, if no other finder of the program finds them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

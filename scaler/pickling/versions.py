@@ -1,7 +1,6 @@
 """Versions: compares the package versions of the sender of a function with those of the process that reads it.
 
-Called by the client when it pickles a function, and by the processes that read the function. Each difference is logged
-once. The comparison imports no module, and a difference refuses no function.
+Each difference is logged once. The comparison imports no module, and a difference refuses no function.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ _said: set[tuple[str, str]] = set()
 def versions_used_by(function: Any) -> dict[str, str]:
     """Return the versions of the packages that a function uses.
 
-    If the function is found by name, these are the packages that its module imports; else the packages that its code
-    names.
+    If the function is found by name, these are the packages that its module imports; else those that its code names.
     """
     function = getattr(function, "func", function)  # the function of a partial
     if is_found_by_name(function):
@@ -46,10 +44,7 @@ def versions_used_by(function: Any) -> dict[str, str]:
 
 
 def modules_of(values: Iterable[Any]) -> Iterator[str]:
-    """Iterate over the names of the modules to which some values belong.
-
-    Attributes of other objects than modules, classes and functions are not read, because that may run code.
-    """
+    """Yield the names of the modules of some values, without reading attributes of objects, which may run code."""
     for value in list(values):
         if issubclass(type(value), ModuleType):
             yield value.__name__

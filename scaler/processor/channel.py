@@ -1,13 +1,11 @@
 """The channel: messages between an agent and one processor, over a Unix stream socket.
 
 Messages have the format of all streams (`scaler.transport.framing`), without a greeting. More than
-`INLINE_FRAMES_BYTES` of frames are sent in a block of shared memory whose descriptor travels along, and the receiver
-maps it. Such a message has an empty header and two frames: its own header, and the place of the block. The arguments of
-tasks, up to 1 MiB and read once, are sent in the stream: making and mapping a block costs twice as much, and the
-receiver may write to them.
+`INLINE_FRAMES_BYTES` of frames are sent in a block of shared memory, whose descriptor travels along. Such a message has
+an empty header and two frames: its own header, and the place of the block. Arguments of tasks, up to 1 MiB, are sent in
+the stream: a block costs twice as much, and the receiver may write to them.
 
-The agent's end never blocks: what the socket does not accept waits in the channel. The processor's end blocks. The
-channel decodes nothing.
+The agent's end never blocks: what the socket does not accept waits in the channel. The processor's end blocks.
 """
 
 from __future__ import annotations
@@ -34,9 +32,7 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Flags of `recvmsg`: child programs do not inherit received descriptors; and descriptors were dropped. On systems
-other than Linux, `subprocess` closes received descriptors in child programs.
-"""
+"""Flags of `recvmsg`: child programs do not inherit received descriptors (Linux only); and descriptors were dropped."""
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71
@@ -56,10 +52,9 @@ def _has_no_block(waiting: tuple[Any, SharedBlock | None]) -> bool:
 
 
 class Channel:
-    """One end of a channel.
+    """One end of a channel, which owns its socket.
 
     Args:
-        connection: a stream socket of the family AF_UNIX, blocking or not; the channel owns the socket.
         remembers_blocks: whether the frames of received blocks can be sent on in the same block: see `SharedBlock.map`.
     """
 
@@ -96,9 +91,7 @@ class Channel:
         return self._write(pieces_of(header, frames), None)
 
     def send_in_stream(self, header: bytes, frames: Sequence[Any]) -> bool:
-        """Send a message with all frames in the stream. The frames must not change until they are written. Returns and
-        raises as `send`.
-        """
+        """Send all frames in the stream; they must not change until written. Returns and raises as `send`."""
         return self._write(pieces_of(header, frames), None)
 
     def send_block(self, header: bytes, block: SharedBlock) -> bool:
@@ -121,7 +114,6 @@ class Channel:
         return not must_wait and self.flush()
 
     def _send(self, data: Any, block: SharedBlock | None, more: Sequence[Any] = ()) -> int:
-        """Write data to the socket. Return how many bytes the socket has accepted."""
         try:
             if more:
                 return self._socket.sendmsg([data, *more])
@@ -134,11 +126,7 @@ class Channel:
             raise ChannelClosedError(str(error)) from error
 
     def flush(self) -> bool:
-        """Write the bytes that wait in this channel. Return whether all bytes were written.
-
-        Raises:
-            ChannelClosedError: if the other end has closed the channel.
-        """
+        """Write the bytes that wait in this channel. Return whether all were written. Raises as `send`."""
         pending = self._pending
         while pending:
             data, block = pending[0]
@@ -157,9 +145,7 @@ class Channel:
     # In
 
     def receive(self) -> list[Message]:
-        """Return messages that have arrived; a blocking end waits for the first message.
-
-        Some messages may be left for the next call. The descriptor is still readable then.
+        """Return messages that have arrived; a blocking end waits for the first one. Further messages may be left.
 
         Raises:
             ChannelClosedError: if the other end has closed the channel, and all messages that it sent were returned.
@@ -176,10 +162,7 @@ class Channel:
         return messages
 
     def _read(self, messages: list[Message]) -> int:
-        """Read from the socket once, and add the complete messages to `messages`. Return the number of bytes read.
-
-        Return 0 also at the end of the stream, if `messages` must be returned before the error is raised.
-        """
+        """Read once, and add to `messages`. Return the number of bytes read; 0 if an error follows the messages."""
         try:
             if self._error is not None:
                 raise self._error
@@ -193,7 +176,6 @@ class Channel:
         return n_bytes
 
     def _read_once(self) -> tuple[int, list[Message]]:
-        """Read from the socket once. Return the number of bytes read, and the messages that are complete now."""
         inflow, data = self._inflow, b""
         try:
             if inflow.room:

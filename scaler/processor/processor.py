@@ -1,11 +1,8 @@
 """The processor: runs user code, in the main thread of its own process. No other part runs user code.
 
-The agent's slot sends it objects and then the tasks that need them, over the channel. The processor replies to each
-task with one result, in the order of the tasks. The progress page shows which task it executes.
+It replies to each task with one result, in the order of the tasks. The progress page shows which task it executes.
 
     uplink --> objects, tasks --> arguments --> call --> result --> uplink
-
-The context of clients in its tasks, and the waits of tasks, are in `task_context.py`.
 
 To interrupt a cancelled task, the agent names it in the progress page and sends a signal, whose handler raises
 `TaskInterrupt` in the main thread, only while that task runs. An exception of a task never leaves that task's result.
@@ -88,8 +85,7 @@ def numbers_of(task: RunTask) -> Numbers:
 class VisibleDevices:
     """The GPUs that tasks see.
 
-    A library reads the environment variable with the GPUs once, when it opens the first GPU. So a process in which a
-    task had some GPUs runs no task that has different GPUs.
+    Libraries read their environment variable once. So after a task with GPUs, a process runs no task with other GPUs.
     """
 
     def __init__(self) -> None:
@@ -168,8 +164,7 @@ class Processor:
         """Serve until the agent closes the channel.
 
         Args:
-            after_task: called after each task with the start time of the task in nanoseconds; with 0 if it is called
-                again once the result has been sent. It must not raise.
+            after_task: called after each task with its start in nanoseconds; with 0 if called again after the result.
             connect: opens the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
@@ -188,9 +183,7 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process, because an object of the next task was lost. Name that task in the progress page as the
-        cause; otherwise it would be retried forever.
-        """
+        """End the process, and name the task that has lost an object as the cause, or it would be retried forever."""
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
         self._words[0] = self._number + 1
@@ -249,11 +242,7 @@ class Processor:
         after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
-        """Run the rows of a range, numbered as tasks after `number`. Return the number of the last row.
-
-        Args:
-            left: how many tasks of the batch follow the range.
-        """
+        """Run the rows of a range, numbered from `number` + 1, with `left` tasks after it. Return the last number."""
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
         if uplink.is_batching:
             uplink.send_before(task)
@@ -283,9 +272,7 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range whose rows have seeds. For other ranges, refresh the generators, and return
-        None.
-        """
+        """Return the options of a range whose rows have seeds. Else refresh the generators, and return None."""
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
@@ -330,7 +317,6 @@ class Processor:
     def _row_result(
         self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, started_ns: int
     ) -> RunResult:
-        """Return the complete result of a row that failed or has a large value."""
         row_task = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
         duration_us = min((monotonic_ns() - started_ns) // 1000, LONGEST_US)
         if self._drops_result:
@@ -349,8 +335,7 @@ class Processor:
             rows.blocks.append(result.payload)
 
     def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
-        """Run a few tasks at a time. When a limit is reached, this process ends, and the remaining tasks return to the
-        slot.
+        """Run a few tasks at a time. At a limit, end the process, and the remaining tasks return to the slot.
 
         The process does not end while clients in it have open tasks, which would end with it.
         """
@@ -363,10 +348,9 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run tasks that see their GPUs, up to the first task whose GPUs this process cannot open.
+        """Run tasks up to the first one whose GPUs this process cannot open. A fresh process runs the others.
 
-        This process then ends, so that a fresh process runs the remaining tasks. It does not end while clients in it
-        have open tasks, which would end with it.
+        The process does not end while clients in it have open tasks, which would end with it.
         """
         for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.can_run(numbers) or self.waiting.is_needed())
@@ -447,8 +431,7 @@ class Processor:
     # Interrupting
 
     def interrupt(self, _signal: int, frame: FrameType | None) -> None:
-        """Handle the signal for interrupts: raise `TaskInterrupt` in the executed task if that is the task to
-        interrupt.
+        """Raise `TaskInterrupt` in the executed task if that is the task to interrupt.
 
         This raises at most once per task, and only while `_run` is prepared for an exception. Otherwise the agent sends
         the signal again.
@@ -470,8 +453,7 @@ class Processor:
     def _cancelled_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the result of an interrupted task, whatever its function returned or raised afterwards.
 
-        If the task has left processes running, send the result and exit. Such processes must not outlive the task, and
-        end with this process.
+        If the task has left processes running, send the result and exit, which ends these processes.
         """
         if self._is_forked:  # while the result was written
             end_forked(None)
@@ -504,11 +486,8 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
 def _is_unsafe_to_interrupt(frame: FrameType | None, spares_imports: bool = True) -> bool:
     """Return whether an exception in this frame could do lasting harm.
 
-    This holds in an import, because some modules cannot be imported twice. It also holds in code of Scaler that the
-    task has called, unless that code only waits.
-
-    Args:
-        spares_imports: whether an import counts as unsafe.
+    This holds in code of Scaler that the task has called, unless it only waits, and with `spares_imports` in an import,
+    because some modules cannot be imported twice.
     """
     is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:
@@ -531,6 +510,4 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""The names of the modules of Scaler that can be interrupted: reading and writing values may take long, and a half-read
-value is not kept.
-"""
+"""The modules of Scaler that can be interrupted: they read and write values, and keep no half-read value."""

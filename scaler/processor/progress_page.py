@@ -1,8 +1,7 @@
 """The progress page: a few words of memory that an agent and one processor share.
 
 The processor writes which task it executes. The agent reads it, even after the processor's death or while a task holds
-the GIL. The agent writes which tasks must not start. Tasks are numbered from 1 in the order in which this processor
-receives them.
+the GIL. Tasks are numbered from 1 in the order in which this processor receives them.
 
     word 0  written by the processor   the task that is executed now, 0 = none
     word 1  written by the agent       tasks after this one ...
@@ -42,10 +41,9 @@ class ProgressPage:
         self.words = self._bytes.cast("Q")
 
     def close(self) -> None:
-        """Unmap the page, which frees the descriptor of the mapping.
+        """Unmap the page. Reads still return the last content, and writes have no effect.
 
-        Reads still return the last content, and writes have no effect: the slot may use the page until it learns that
-        the processor is dead.
+        The slot may use the page until it learns that the processor is dead.
         """
         if self._mapping.closed:
             return
@@ -68,9 +66,8 @@ class ProgressPage:
     def withhold(self, after: int, to: int) -> None:
         """Prevent the start of tasks whose number is greater than `after` and at most `to`.
 
-        A withheld task stays withheld until its number has been passed, because the processor may have skipped it
-        already. The order of the two writes matters: between them, the range also covers older numbers, which have been
-        passed already.
+        A withheld task stays withheld until its number has passed. Between the two writes, whose order matters, the
+        range also covers older numbers, which have passed already.
         """
         if after <= self.words[2]:
             after = min(after, self.words[1])
@@ -87,13 +84,7 @@ class ProgressPage:
         self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
-        """Return for how long the task with this number has been executed; 0 if it is not executed now.
-
-        The processor writes the start time before the number, so the result is never too large.
-
-        Args:
-            now: the present time by the monotonic clock.
-        """
+        """Return for how long the task with this number has been executed, never too long; 0 if it is not executed."""
         started_ns = int(self.words[4])
         return now - started_ns / 1e9 if number and self.words[0] == number else 0.0
 

@@ -1,10 +1,9 @@
 """Uplink: the processor's end of the channel: sends results and output of any thread, and receives tasks and objects.
 
 Results are collected and sent when the assigned tasks are done, or some milliseconds after the first result. Results
-that are only useful together wait for the next tasks: waking the agent takes time of a core that tasks could use. The
-results of a range are sent together, unless the range is late. A second thread sends results while a task runs for
-long. Only the main thread reads. It also reads in the middle of a task that waits for permission to resume; other
-messages that arrive then are kept for later.
+that are only useful together wait for the next tasks, because waking the agent takes CPU time. The results of a range
+are sent together, unless the range is late. A second thread sends results while a task runs for long. Only the main
+thread reads, also while a task waits for permission to resume; other messages are then kept for later.
 
 Messages are written under a lock, and no signal handler may interrupt a write.
 """
@@ -37,19 +36,13 @@ SEND_AFTER_NS = 2_000_000
 SEND_AT_ONCE_US = 6_000
 """The duration of a task above which its result is sent at once, because the agent sends the next task after it."""
 BATCH_NS = 30_000_000
-"""The longest wait of results that are only useful together. They are sent earlier if the next task is expected to
-exceed this time.
-"""
+"""The longest wait of results that are only useful together; shorter if the next task is expected to take longer."""
 REMAINING_US = 8_000
-"""The expected duration of the remaining tasks below which results that are only useful together are sent. So the next
-tasks arrive in time.
-"""
+"""The expected duration of the remaining tasks below which all results are sent, so that new tasks arrive in time."""
 LATE_SECONDS = 0.1
 """How often the flusher checks for late results. Each check takes the interpreter from the task for a moment."""
 LATE_NS = 100_000_000
-"""The age at which the first rows of a range are sent before the later rows. Sending them separately splits the range,
-which costs more than waiting: on a busy machine many ranges take a few times as long as expected.
-"""
+"""The age at which the first rows of a range are sent before the others; splitting a range costs more than waiting."""
 TICK_SECONDS = 0.003
 """How often the flusher checks for other unsent results while tasks run."""
 IDLE_TICKS = 2
@@ -64,11 +57,7 @@ _RESUME = Batch[ResumeTask]
 
 
 class UnsentRows:
-    """The unsent results of the rows of a range. The main thread adds results; any thread may send them.
-
-    Args:
-        task: the range.
-    """
+    """The unsent results of the rows of a range. The main thread adds results; any thread may send them."""
 
     __slots__ = ("_row", "_since_ns", "blocks", "failure", "statuses", "task")
 
@@ -155,11 +144,7 @@ class Uplink:
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Send a result soon.
-
-        Args:
-            is_last: whether this is the last result of a batch; the caller then sends all unsent results itself.
-        """
+        """Send a result soon. After the last result of a batch (`is_last`), the caller sends all unsent results."""
         unsent = self._unsent
         unsent.append(result)
         if is_last and not self.is_batching:
@@ -177,12 +162,7 @@ class Uplink:
             self.send_results()
 
     def put_batched(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Send a result that is only useful together with other results of its function: when several are unsent, or
-        `receive` waits.
-
-        Args:
-            left: how many tasks of the same batch have not started.
-        """
+        """Send a result with others of its function, or in `receive`; `left` tasks of the batch have not started."""
         unsent = self._unsent
         if result.frames or (unsent and not self.is_batching):
             self.put(result, is_last=False)
@@ -223,11 +203,7 @@ class Uplink:
                 rows.skip()
 
     def close_rows(self, left: int) -> None:
-        """End the running range, and put its unsent results.
-
-        Args:
-            left: how many tasks of the same batch have not started.
-        """
+        """End the running range, and put its unsent results, while `left` tasks of the same batch have not started."""
         with self._lock:
             rows, self._rows = self._rows, None
         result = None if rows is None else rows.take()
@@ -262,9 +238,7 @@ class Uplink:
             self._has_results.set()
 
     def put_report(self, report: TaskOutput) -> None:
-        """Send the progress of a task, unless a newer report replaces it before it may be sent. Safe to call from any
-        thread.
-        """
+        """Send the progress of a task, unless a newer report replaces it before. Safe to call from any thread."""
         self._reports.append(report)
         if not self._take_report(perf_counter_ns()) and self._is_flusher_asleep:
             self._has_results.set()
@@ -355,11 +329,7 @@ class Uplink:
     # In
 
     def receive(self) -> Iterator[Batch[Any]]:
-        """Iterate over the messages of the agent, in their order. Wait for the next message if none has arrived.
-
-        Raises:
-            ChannelClosedError: if the agent has closed the channel.
-        """
+        """Yield the agent's messages in order, and wait for each. Raises `ChannelClosedError` at the end."""
         received = self._received
         while True:
             while received:
@@ -369,8 +339,7 @@ class Uplink:
             self._receive()
 
     def await_permission(self, number: int) -> None:
-        """Wait until the agent permits the task with this number to resume. Called by the main thread in the middle of
-        that task.
+        """Wait, in the main thread, until the agent permits the task with this number to resume.
 
         Raises:
             TaskInterrupt: if the agent has closed the channel.

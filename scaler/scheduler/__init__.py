@@ -1,4 +1,4 @@
 """The scheduler process: a ROUTER socket around the actors of `scaler.actors`.
 
-`scheduler` puts socket, actors and loop together, and its edges turn bytes into batches and back.
+`scheduler` puts socket, actors and loop together. Its edges turn bytes into batches and back.
 """

@@ -1,6 +1,4 @@
-"""A program of another user of the machine that listens at a socket file, in place of a scheduler or its monitor
-stream.
-"""
+"""A program of another user of the machine that listens at a socket file, in place of a scheduler or monitor stream."""
 
 from __future__ import annotations
 

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 
 class TaskHistory:
-    """The received events of one task."""
-
     def __init__(self, moved: TaskMoved) -> None:
         self.client_id = moved.client_id
         self.state: State | None = READY
@@ -168,11 +166,7 @@ class Audit(Actor):
         del self.objects[gone.object_id]
 
     def check(self, inside: Inside) -> None:
-        """Check that the received events agree with the state of the scheduler.
-
-        Raises:
-            AssertionError: naming the difference.
-        """
+        """Check that the received events agree with the scheduler's state. Raises `AssertionError` otherwise."""
         if self.error is not None:
             raise AssertionError("an event contradicts the events before it") from self.error
         tree = inside.tree

@@ -61,7 +61,6 @@ class Watched:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def go(self, place: str) -> None:
-        """Show another part of the page, and wait until it is drawn."""
         self.page.evaluate("place => { location.hash = place }", place)
         self.page.wait_for_function("() => document.querySelector('main h1') !== null")
 
@@ -76,9 +75,7 @@ class Watched:
         )
 
     def held(self) -> tuple[int, int, int]:
-        """Return the number of documents, the bytes of scripts, and the number of listeners after a garbage
-        collection.
-        """
+        """Return the documents, bytes of scripts, and listeners after a garbage collection."""
         for _ in range(2):
             self._tools.send("HeapProfiler.collectGarbage")
         counts = self._tools.send("Memory.getDOMCounters")

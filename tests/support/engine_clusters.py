@@ -125,10 +125,7 @@ class DaskCluster:
         )
 
     def _ask(self, question: Callable[..., list[str]]) -> list[str]:
-        """Return what a function returns in the scheduler.
-
-        No Dask client is used: one that connects while tasks change may receive the changes too early, and then fails.
-        """
+        """Return what a function returns in the scheduler. Dask's clients fail if they connect while tasks change."""
         from distributed.core import clean_exception, rpc  # an extra: the tests that need it are skipped without it
         from distributed.protocol.pickle import dumps
 

@@ -80,7 +80,6 @@ class ExecutorBench:
         """the reported waits of runs: `blocked` and `unblocked`, in order"""
         self.given_back: list[tuple[TaskId, int]] = []
         self.gone: list[int] = []
-        """the processes that were reported as ended"""
         self._condition: Callable[[], Any] = lambda: True
         self._deadline = 0.0
         self._new_id = IdSource()
@@ -115,7 +114,6 @@ class ExecutorBench:
             self.waits += [("blocked" if kind is Batch[RunBlocked] else "unblocked", run.task_id) for run in message]
 
     def until(self, condition: Callable[[], Any], seconds: float = SECONDS) -> None:
-        """Run the shell until `condition` holds."""
         self._condition, self._deadline = condition, time.monotonic() + seconds
         self.shell._edge = self
         ticker = self.shell.loop.call_later(0, self._tick)

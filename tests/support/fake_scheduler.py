@@ -1,7 +1,6 @@
 """FakeScheduler: the other end of a client's link, in a thread of the test's process, over a real socket.
 
-It speaks the real protocol and runs the tasks itself, at once, so that clients can be tested without workers. A test
-switches replies off (to hellos, heartbeats, tasks), sends items, and waits for received ones.
+It runs the tasks itself, at once. A test switches replies off, sends items, and waits for received ones.
 """
 
 from __future__ import annotations
@@ -144,11 +143,9 @@ class FakeScheduler:
             os.close(self._wake_sender)
 
     def say(self, *items: Any) -> None:
-        """Send items to the newest connection."""
         self._do(lambda: self._say(self.connections[-1], items))
 
     def send_bytes(self, header: bytes, frames: Sequence[bytes] = ()) -> None:
-        """Send a raw message to the newest connection."""
         self._do(lambda: self._socket.send(self.connections[-1], header, frames))
 
     def send_garbage_and_run(self, task: Task) -> None:
@@ -166,11 +163,9 @@ class FakeScheduler:
         self._do(lambda: self._say(self.connections[-1], [self._result_of(task)]))
 
     def stored(self, object_id: bytes) -> ObjectResponse:
-        """Return the reply to a request for a stored object."""
         return ObjectResponse(ObjectId(object_id), 1, self.objects[ObjectId(object_id)])
 
     def of(self, kind: type[T]) -> list[T]:
-        """Return all received items of one type."""
         with self._changed:
             return [item for item in self.heard if type(item) is kind]
 

@@ -1,7 +1,6 @@
 """A scheduler reduced to its side of the agents' protocol: a real ROUTER socket, driven by a test.
 
-It accepts every agent, answers heartbeats, sends stored objects on request, acknowledges results, and records
-everything. Tests switch these replies off one by one.
+Its replies (to agents, heartbeats, requests, results) can be switched off one by one. It records everything.
 """
 
 from __future__ import annotations
@@ -113,7 +112,6 @@ class FakeScheduler:
         return RunTask(TaskId(self._ids()), worker, attempt, function_id, b"".join(blocks), b"".join(object_ids))
 
     def send(self, items: Iterable[Any]) -> None:
-        """Send items to the agent that connected last."""
         assert self.connection is not None, "no agent is connected"
         for header, frames in self._messages(self._pipes[self.connection], list(items)):
             self._router.send(self.connection, header, frames)
@@ -210,7 +208,6 @@ def value_of(result: RunResult) -> Any:
 
 
 def failure_of(result: RunResult) -> TaskFailure | str:
-    """Return how the task has failed."""
     if result.status == TaskStatus.FAILED:
         return TaskFailure.decode(result.payload)
     return f"{TaskStatus(result.status).name}: {result.payload!r}"

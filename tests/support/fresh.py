@@ -9,10 +9,7 @@ from tests.support.processes import REPOSITORY
 
 
 def fresh_seed(first: int = 0) -> int:
-    """Return a number between `first` and 2**31 that follows from the files of the last commit.
-
-    So a test that has passed locally passes in CI too, and the next commit has other seeds. Without Git it is random.
-    """
+    """Return a number from `first` to 2**31 that follows from the last commit's files; random without Git."""
     shown = subprocess.run(
         ["git", "rev-parse", "HEAD^{tree}"], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )

@@ -1,7 +1,6 @@
 """Hostile: items with extreme values of every message class, and bytes that are nearly messages.
 
-They are made from the annotations of the codec, so new messages and fields are included. Run as a separate program, it
-plays several peers of a scheduler: libzmq ends a process that closes a socket in the middle of a message.
+Run as a separate program, it plays peers: libzmq ends a process that closes a socket in the middle of a message.
 """
 
 from __future__ import annotations
@@ -107,20 +106,17 @@ _OPTIONS = (
     RunOptions(retries=3, timeout_ms=1, retry_on=("ValueError",)),
 )
 _CAPABILITIES = ((("a", 1),), (("gpu", 2**32 - 1), ("", 0), ("a", 1)))
-"""Requested by hostile tasks. Only hostile agents have `a`, so a task that waits forever takes no slot of honest
-clients.
-"""
+"""Requested by hostile tasks. Only hostile agents have `a`, so that no task waits forever in honest clients' slots."""
 _TERMS = {"fingerprint": {"a": "b"}, "function_id": "00" * 16, "max_failures": None, "function": "f", "program": "p",
           "python": "3.11", "options": "", "priority": 0, "task_name": "", "attended": False, "keep_seconds": 1e6,
           "created": 1.0}  # fmt: skip
 
 
 class Hostile:
-    """Makes the messages of one direction.
+    """Makes the messages of one direction, without the message classes `never`.
 
     Args:
         seed: the same seed makes the same messages, as long as the received messages are the same.
-        never: message classes that are left out.
     """
 
     def __init__(self, direction: Direction, seed: int, never: tuple[type, ...] = ()) -> None:
@@ -142,7 +138,6 @@ class Hostile:
                 self.known_numbers.append(value)
 
     def item(self, kind: type | None = None, **fixed: Any) -> Any:
-        """Return an item of a class; by default of any class."""
         if kind is None:
             kind = self.chance.choice(self._last if self.chance.random() < SPOILED else self._kinds)
         fields = {name: self._value(name, *each) for name, each in column_kinds(kind).items()}
@@ -247,13 +242,7 @@ class Hostile:
 
 
 class HostilePeer:
-    """A client or an agent that sends random messages, and reconnects when it was disconnected.
-
-    Args:
-        key: the file with its key.
-        hello: the class of its hellos.
-        fixed: the fields that all its hellos share.
-    """
+    """A client or an agent that sends random messages, and reconnects when it was disconnected."""
 
     def __init__(
         self,
@@ -409,11 +398,7 @@ def be_scheduler(address: str, inputs: int, seed: int) -> None:
 
 
 def main(address: str, inputs: int, seed: int, keys: Sequence[str]) -> None:
-    """Run several hostile peers at once, and print the number of items sent so far.
-
-    Args:
-        keys: files with keys, each with the role that is played: `admin=FILE`.
-    """
+    """Run several hostile peers at once, with key files (`admin=FILE`), and print the number of items sent so far."""
     chance, peers, sent = random.Random(seed), [], 0
     for role, file in (each.split("=") for each in keys):
         directions, hello, fixed = _ROLES[role]

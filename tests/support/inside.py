@@ -1,8 +1,4 @@
-"""The inside of a scheduler: its actors, and the invariants that hold whenever no actor has mail.
-
-Used by both simulations: that of the unit tests (`simulation.py`), and that of whole systems (`tests/simulation`). Only
-reads.
-"""
+"""The inside of a scheduler: its actors, and the invariants that hold whenever no actor has mail. Only reads."""
 
 from __future__ import annotations
 
@@ -30,11 +26,7 @@ from scaler.wire.codec.structs import RunOptions
 
 
 class Inside:
-    """A view of the inside of a scheduler.
-
-    Args:
-        goes_on: whether a blocked task may have resumed, which needs no slot.
-    """
+    """A view of the inside of a scheduler; `goes_on`: whether a blocked task may have resumed, which needs no slot."""
 
     def __init__(
         self, tree: SchedulerTree, dispatcher: Dispatcher, limits: SchedulerConfig, *, goes_on: bool = False
@@ -57,15 +49,12 @@ class Inside:
         return [cast("WorkerProxy", ref._actor) for ref in refs if ref._actor is not None]
 
     def jobs(self) -> list[Any]:
-        """Return the jobs that are in memory."""
         keeper = self.actor(JOBS) if JOBS in self.tree.supervisor.children else None
         found = [ref._actor for ref in keeper._jobs.values()] if keeper is not None else []
         return [job for job in found if job is not None]
 
     def _rows_of(self, job: Any) -> Iterator[tuple[TaskId, ActorRef]]:
-        """Yield the tasks of the rows of a job, except those whose large results are being transferred from their
-        agents.
-        """
+        """Yield the tasks of a job's rows, except those whose large results are in transfer from their agents."""
         for row, task in job._tasks._tasks.items():
             task_id = TaskId(job._state.terms.prefix + row.to_bytes(8, "big"))
             if task_id not in job._large._awaited:
@@ -95,11 +84,7 @@ class Inside:
     # Invariants
 
     def check(self) -> None:
-        """Check all invariants of the scheduler, while no mail is in transit.
-
-        Raises:
-            AssertionError: naming what is wrong.
-        """
+        """Check all invariants while no mail is in transit. Raises `AssertionError` about what is wrong."""
         self._check_directory()
         proxies = self.proxies()
         tasks = self._check_tasks(proxies)
@@ -143,9 +128,7 @@ class Inside:
                 assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks, more than the quota"
 
     def _check_graphs(self) -> None:
-        """Check that every open node waits for another one or is a task, and that nodes that no node needs are
-        forgotten.
-        """
+        """Check that open nodes wait for another node or are tasks, and that unneeded nodes are forgotten."""
         for session in self.sessions(ClientSession):
             for graph_id, ref in session._graphs._graphs.items():
                 assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
@@ -188,9 +171,7 @@ class Inside:
         assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
 
     def _check_tasks(self, proxies: list[WorkerProxy]) -> dict[ActorRef, TaskActor]:
-        """Check that every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its
-        run.
-        """
+        """Check that each open task has exactly one owner: the balancer's queue, or the proxy that has its run."""
         balancer: Balancer | None = self.actor(BALANCER)
         queued = _queued(balancer) if balancer is not None else None
         owners: dict[tuple[ActorRef, int], int] = {}
@@ -326,11 +307,7 @@ class Inside:
                 yield node.task_id
 
     def check_empty(self) -> None:
-        """Check that nothing of any client is left. Called when all clients have left and all their runs have ended.
-
-        Raises:
-            AssertionError: naming what is left.
-        """
+        """Check that nothing is left when all clients have left and all runs have ended. Raises `AssertionError`."""
         assert self.sessions(ClientSession) == []
         assert self.living_graphs() == []
         assert self.actor(BALANCER).statistics()["ready_tasks"] == 0

@@ -46,8 +46,6 @@ STARTED = time.time()
 
 
 class Scene:
-    """A job keeper, and one client of it."""
-
     def __init__(
         self, bench: Bench, place: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool = False, name: str = "one"
     ) -> None:

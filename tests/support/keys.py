@@ -23,7 +23,6 @@ def connect(socket: zmq.Socket[bytes], address: str, role: str = CLIENT) -> None
 
 
 def show(socket: zmq.Socket[bytes], key: KeyFile) -> None:
-    """Set the key that a plain socket shows."""
     socket.setsockopt_string(zmq.CURVE_SERVERKEY, key.servers[0])
     socket.setsockopt_string(zmq.CURVE_PUBLICKEY, key.public)
     socket.setsockopt_string(zmq.CURVE_SECRETKEY, key.secret)

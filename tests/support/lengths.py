@@ -1,7 +1,4 @@
-"""The durations of test files: long ones start first when several run at a time; otherwise the last would run alone.
-
-`make test ARGS=--note-lengths` rewrites the table, and `make test-more ARGS=--note-lengths` its own.
-"""
+"""The durations of test files: long ones start first when several run at a time; otherwise the last would run alone."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ LEAST_SECONDS = 1.0
 
 
 class Lengths:
-    """The table, and the durations of one run."""
-
     def __init__(self, table: Path) -> None:
         self._table = table
         rows = (line.split() for line in table.read_text().splitlines())
@@ -26,9 +21,7 @@ class Lengths:
         self._measured: defaultdict[str, float] = defaultdict(float)
 
     def order(self, items: list[pytest.Item]) -> None:
-        """Sort by file: first new files of tests with processes, then the known files, the longest first, and last
-        other files.
-        """
+        """Sort files: new ones of tests with processes first, then known ones, the longest first, then others."""
         new = {path for path in {_path(item.nodeid) for item in items} - self._known.keys() if _has_processes(path)}
         items.sort(key=lambda item: (_path(item.nodeid) not in new, -self._known.get(_path(item.nodeid), 0.0)))
 

@@ -26,9 +26,7 @@ def listening() -> dict[str, int]:
 
 
 def listeners(pids: Iterable[int], inodes: dict[str, int] | None = None) -> dict[str, str]:
-    """Return the mechanism that each listener of some processes requires, by address. NULL and PLAIN accept peers
-    without a key; empty means that it does not speak ZMTP.
-    """
+    """Return the mechanism of each listener, by address. NULL and PLAIN need no key; empty: it speaks no ZMTP."""
     inodes = listening() if inodes is None else inodes
     found = {}
     for pid in pids if inodes else ():
@@ -43,10 +41,6 @@ def listeners(pids: Iterable[int], inodes: dict[str, int] | None = None) -> dict
 
 
 def check(found: dict[str, str], what: str) -> None:
-    """Check that no listener accepts peers without a key.
-
-    Raises:
-        AssertionError: naming those that do.
-    """
+    """Check that no listener accepts peers without a key. Raises `AssertionError` about those that do."""
     open_ones = [address for address, mechanism in found.items() if mechanism in WITHOUT_KEYS]
     assert not open_ones, f"{what} accepts peers without a key at {open_ones}"

@@ -2,7 +2,7 @@
 
     python -m tests.support.make_vectors
 
-The same program always writes the same files. tests/unit/wire/test_vectors.py fails when they must be written again.
+The output is always the same. tests/unit/wire/test_vectors.py fails when the files must be written again.
 """
 
 from __future__ import annotations
@@ -213,7 +213,6 @@ PLACE = zlib.compress(
 
 
 def parts() -> Json:
-    """Return the contents of payloads."""
     failure = TaskFailure(
         "builtins.ValueError",
         "größer als 3",

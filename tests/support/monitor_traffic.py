@@ -42,8 +42,6 @@ WORKERS_OF_AN_AGENT = 16
 
 
 class Cluster:
-    """The made-up cluster."""
-
     def __init__(
         self, publisher: Publisher, workers: int, rate: int, seed: int = 1, functions: tuple[str, ...] = FUNCTIONS
     ) -> None:

@@ -112,12 +112,7 @@ def function(name: str = "price", waiting: int = 0, running: int = 0, mean_us: i
 
 
 class Publisher:
-    """The scheduler's side of the stream.
-
-    Args:
-        address: where it listens.
-        scheduler: short id of this run.
-    """
+    """The scheduler's side of the stream, listening at an address; `scheduler` is the short id of this run."""
 
     def __init__(self, address: str, scheduler: bytes = b"") -> None:
         self.scheduler = scheduler or os.urandom(8)
@@ -137,7 +132,6 @@ class Publisher:
             self.look()
 
     def look(self) -> None:
-        """Count the subscriptions that have arrived."""
         while self._socket.poll(0):
             subscription = self._socket.recv()
             self.topics[subscription[1:].decode()] += 1 if subscription[0] else -1

@@ -302,7 +302,6 @@ def odd_names() -> Iterator[News]:
 
 
 def model_of(*parts: Iterator[News], now: float = 100.0) -> Model:
-    """Return a model that has received these news."""
     model = Model()
     for part in parts:
         for each in part:

@@ -63,7 +63,6 @@ class Node:
         return False
 
     def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> None:
-        """Run the shell until `condition` holds."""
         self._condition, self._deadline = condition, time.monotonic() + seconds
         self.shell._edge = self
         ticker = self.shell.loop.call_later(0, self._tick)

@@ -46,9 +46,7 @@ def nothing() -> Iterator[News]:
 
 
 def watched() -> Iterator[News]:
-    """Iterate over the news of the made-up cluster, including those that are published only while a viewer shows
-    details.
-    """
+    """Yield the news of the made-up cluster, and those that are published only while a viewer shows details."""
     yield from cluster.loaded()
     yield news("processors", *cluster.processors())
     yield news("objects", *cluster.objects())

@@ -1,8 +1,7 @@
 """Power cuts: records what a process writes and syncs, and writes the files as they may be after a power cut.
 
-A small library that is loaded before all others (`power_cut.c`) records each write, truncation, sync, removal, renaming
-and new folder of a real process. After a cut, each page of an unsynced write may be missing. So may each unsynced
-truncation, and each name that was not synced in its folder.
+A small library (`power_cut.c`) records the operations on files of a real process. After a cut, each page of an unsynced
+write may be missing, and so may each unsynced truncation or name.
 """
 
 from __future__ import annotations
@@ -127,7 +126,6 @@ class Disk:
         self._root = _Folder()
 
     def _find(self, path: str) -> tuple[_Folder, str]:
-        """Return the folder of a path, and its name there."""
         folder = self._root
         *above, name = os.path.relpath(path, self._below).split("/")
         for each in above:

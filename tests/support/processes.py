@@ -33,11 +33,7 @@ LOOK_SECONDS = 0.05
 def wait_until(
     condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.01
 ) -> Any:
-    """Call `condition` until it returns a true value, and return that value.
-
-    Raises:
-        AssertionError: after `seconds`; the text shows what it returned last.
-    """
+    """Return the first true value of `condition`. Raises `AssertionError` after `seconds`, with the last value."""
     deadline = time.monotonic() + seconds
     while True:
         seen = condition()
@@ -51,8 +47,7 @@ def wait_until(
 def free_address() -> str:
     """Return a loopback address whose port no other socket gets as long as this process lives.
 
-    A socket is bound there, and never listens. So the kernel gives the port to no connection, and to no socket that
-    asks for any port. A server that asks for this port gets it, as servers bind with SO_REUSEADDR.
+    A socket is bound there, and never listens. A server that asks for this port gets it, by SO_REUSEADDR.
     """
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,9 +74,7 @@ def descendants(pid: int | None = None) -> list[int]:
 
 
 def marked(mark: str) -> list[int]:
-    """Return the ids of all living processes with this value of the environment variable `MARK`, whatever their parents
-    are.
-    """
+    """Return the ids of all living processes with this value of the environment variable `MARK`."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -107,9 +100,7 @@ def children() -> set[int]:
 
 
 def fork_servers() -> list[psutil.Process]:
-    """Return the fork servers that this process has started. It may have other children, such as those of
-    `multiprocessing`.
-    """
+    """Return the fork servers that this process has started, without its other children."""
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):  # it has just ended
@@ -225,11 +216,7 @@ def scheduler(address: str | None = None, *arguments: str) -> Iterator[tuple[str
 
 
 class Done(subprocess.CompletedProcess[str]):
-    """A program that has ended.
-
-    Args:
-        listened: the mechanism that each address requires on which it has listened.
-    """
+    """A program that has ended; `listened` has the mechanism that each of its listening addresses required."""
 
     def __init__(self, command: list[str], code: int, output: str, errors: str, listened: dict[str, str]) -> None:
         super().__init__(command, code, output, errors)
@@ -237,8 +224,7 @@ class Done(subprocess.CompletedProcess[str]):
 
 
 def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: float = 100, **variables: str) -> Done:
-    """Run Python in a user's folder, as if scaler was installed there. Fail the test if the program listens without
-    keys.
+    """Run Python in a user's folder, as if scaler was installed. Fail the test if it listens without keys.
 
     Args:
         text: its standard input.
@@ -266,7 +252,6 @@ def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: fl
 
 
 def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the text of a Python program as a user would run a file."""
     return subprocess.run(
         [sys.executable, "-c", text, *arguments],
         capture_output=True,
@@ -311,18 +296,13 @@ def open_descriptors() -> int:
 
 
 def open_files() -> int:
-    """Return the number of open files and shared memory. Sockets do not count: leftovers of other tests open and close
-    them.
-    """
+    """Return the number of open files and shared memory, without sockets, which other tests open and close."""
     gc.collect()
     return sum(1 for each in Path("/proc/self/fd").iterdir() if _leads_to_file(each))
 
 
 def open_memory(folder: Path | None = None) -> set[int]:
-    """Return the inodes of the open shared memory of this process, and of the open files below `folder`.
-
-    A test compares two of these: threads of other tests may open sockets, and close memory of their own, at any time.
-    """
+    """Return the inodes of the open shared memory of this process, and of the open files below `folder`."""
     gc.collect()
     inodes = set()
     for each in Path("/proc/self/fd").iterdir():
@@ -350,11 +330,7 @@ def held() -> Counter[str]:
 
 
 def wait_for_nothing_new(before: Counter[str], seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until this process holds nothing that it did not hold `before` (see `held`).
-
-    Raises:
-        AssertionError: if something is left after `seconds`; the text shows what.
-    """
+    """Wait until this process holds only what it held `before` (see `held`); else raise `AssertionError`."""
     with contextlib.suppress(AssertionError):
         wait_until(lambda: held() <= before, "nothing new", seconds)
     left = held() - before

@@ -98,10 +98,7 @@ class Driver:
         wait_until(lambda: self.progress.executing != number, "the task has ended")
 
     def interrupt_until_taken(self, number: int) -> None:
-        """Send the signal repeatedly until the task is interrupted or has ended.
-
-        A single signal may arrive where the task cannot be interrupted, or just before it sleeps.
-        """
+        """Send the signal until the task is interrupted or has ended, because a single signal may come too early."""
         self.progress.interrupt(number)
 
         def is_taken() -> bool:

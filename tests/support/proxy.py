@@ -1,7 +1,6 @@
 """A TCP proxy between peers and a scheduler that does what bad networks do: hold back, delay, slow down, reset.
 
-A proxy holds bytes back and never drops them, as TCP does when packets are lost. **Up** is towards the scheduler, and
-**down** is from it.
+Bytes are never dropped, as with TCP. **Up** is towards the scheduler, and **down** is from it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ Returned = TypeVar("Returned")
 
 
 class _Direction:
-    """One direction of all connections."""
-
     def __init__(self, rate: float | None, delay: float) -> None:
         self.is_open = asyncio.Event()
         self.is_open.set()
@@ -40,10 +37,9 @@ class _Direction:
 
 
 class Proxy:
-    """Forwards all connections to `target`. It listens at `address`.
+    """Forwards all connections from `address` to `target`.
 
     Args:
-        target: the address of the scheduler.
         rate: the bytes per second in each direction of each connection; None: without limit.
         delay: the seconds that bytes take in each direction.
     """

@@ -25,8 +25,6 @@ class Room(Protocol):
 
 
 class _BenchTimer:
-    """The timer that `schedule` returns."""
-
     def __init__(self, timers: list[tuple[float, object]], entry: tuple[float, object]) -> None:
         self._timers, self._entry = timers, entry
 

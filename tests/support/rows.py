@@ -1,6 +1,4 @@
-"""Functions of maps whose rows travel together, for tests of both clients: usual functions, and some with a special
-row.
-"""
+"""Functions of maps whose rows travel together, for tests of both clients: usual ones, and some with a special row."""
 
 from __future__ import annotations
 

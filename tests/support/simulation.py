@@ -196,7 +196,6 @@ class Simulation(Inside):
     """The scheduler, its peers and their time.
 
     Args:
-        limits: the scheduler's settings.
         audited: check all invariants all the time, which takes long with thousands of tasks.
         board: where a monitor publishes; None: there is no monitor.
     """
@@ -394,18 +393,14 @@ class SimulatedPeer:
         self._next_heartbeat = simulation.clock() + HEARTBEAT_SECONDS
         self._unread: list[tuple[Connection, bytes, list[memoryview]]] = []
         self.goes_on = False
-        """whether it asks to resume its session on a new connection; else it starts a new session and resubmits
-        everything
-        """
+        """whether it asks to resume its session on a new connection; else it resubmits everything in a new session"""
         self.user = ""
-        """its owner; empty if unknown"""
         self.session = DialledSession(self.incoming, self.outgoing, on_acknowledged=self.on_acknowledged)
 
     def on_acknowledged(self, items: Sequence[Any]) -> None:
         """Handle the acknowledgement of some items."""
 
     def said(self, kind: type) -> list[Any]:
-        """Return the received items of one kind."""
         return [item for item in self.heard if type(item) is kind]
 
     def connect(self) -> None:
@@ -531,13 +526,10 @@ class SimulatedClient(SimulatedPeer):
         """the token of its agent, and the number of its processor, if it is inside a task"""
         self.function_id = content_id([code])
         self.label = ""
-        """its name for people"""
         self.graph_account = 0
-        """the account of its graphs"""
         self.name, self.options = "", b""
         """name and options of the tasks that it submits"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {self.function_id: ("function", [code])}
-        """its objects in the store"""
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
         self.submitted: list[TaskId] = []
         self.open: dict[TaskId, Task | GraphId] = {}
@@ -627,7 +619,6 @@ class SimulatedClient(SimulatedPeer):
         Args:
             uses: objects among the arguments.
             for_task: content of one more object for each task; empty: no such object.
-            priority: as `Task` has it.
             account: the account that they count for, as a client inside a task names it.
         """
         batch: list[Any] = []
@@ -663,8 +654,7 @@ class SimulatedClient(SimulatedPeer):
         Args:
             shape: for each node the positions of its dependencies, whose results are its arguments.
             wanted: positions of the nodes whose results are requested.
-            for_task: content of an object that belongs to the graph and is used by all its nodes; empty: no such
-                object.
+            for_task: content of an object of the graph that all its nodes use; empty: no such object.
         """
         graph_id = GraphId(self._simulation.new_id(b"graph"))
         object_id = ObjectId(self._simulation.new_id(b"object") if for_task else b"")
@@ -782,12 +772,9 @@ class SimulatedAgent(SimulatedPeer):
         """how many of its workers, counted from the last one, take no tasks"""
         self.text_hash = 0
         self.started: list[RunTask] = []
-        """every run that was started, in order"""
         self.kept: set[ObjectId] = set()
-        """objects of which it has a copy"""
         self.given_back: list[RunTask] = []
         self.suspended: dict[TaskId, RunTask] = {}
-        """tasks that wait for other tasks"""
         self.forgotten: list[ObjectId] = []
         self.wanted: list[ObjectId] = []
         """results that the scheduler has requested"""

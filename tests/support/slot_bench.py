@@ -114,7 +114,6 @@ class SlotBench:
         return tasks
 
     def execute(self, number: int) -> None:
-        """Let the processor start the task with this number now."""
         self.progress.words[4] = round(self.clock() * 1e9)
         self.progress.words[0] = number
 

@@ -70,9 +70,7 @@ def knocking(address: str, per_second: float) -> Iterator[Callable[[], int]]:
 
 
 def garble(address: str, connections: int, chance: random.Random) -> int:
-    """Send handshakes with random mistakes on `connections` connections in turn. Return the number of commands in
-    them.
-    """
+    """Send handshakes with random mistakes on `connections` connections. Return the number of their commands."""
     endpoint, n_sent = Endpoint.parse(address), 0
     for _ in range(connections):
         with contextlib.suppress(OSError), socket.create_connection((endpoint.host, int(endpoint.port)), 30) as peer:

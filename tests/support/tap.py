@@ -12,10 +12,9 @@ from tests.support.keys import also_at
 
 
 class Tap:
-    """Listens at `address`, with one thread for each direction of each connection.
+    """Listens at `address`, with one thread for each direction of each connection to the scheduler at `target`.
 
     Args:
-        target: the address of the scheduler.
         change: takes bytes for the scheduler, and the number of chunks received on this connection, including this one;
             returns the bytes to forward.
     """

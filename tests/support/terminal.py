@@ -47,16 +47,7 @@ class _Screen(pyte.Screen):
 
 
 class Terminal:
-    """Runs a command as the session leader of a new terminal.
-
-    A program may write a frame as one update, as scaler_top does: only whole frames are read here.
-
-    Args:
-        command: program and arguments.
-        width: in cells.
-        height: in cells.
-        env: environment variables in addition to those of the tests.
-    """
+    """Runs a command as the session leader of a new terminal, with sizes in cells. Reads only whole frames."""
 
     def __init__(self, *command: str, width: int = 80, height: int = 24, env: dict[str, str] | None = None) -> None:
         self.screen = _Screen(width, height)
@@ -96,9 +87,7 @@ class Terminal:
                 self._fed.notify_all()
 
     def _answer(self) -> None:
-        """Answer the question whether the terminal supports updates. Questions that pyte knows are answered after this
-        one.
-        """
+        """Answer the question whether the terminal supports updates before those that pyte knows."""
         while (place := self.written.find(_DOES_UPDATES, self._heard)) >= 0:
             self._heard = place + len(_DOES_UPDATES)
             self.press(_YES)

@@ -40,11 +40,9 @@ class Terminal:
             return
 
     def output_so_far(self) -> str:
-        """Return the output so far."""
         return self._kept.decode(errors="ignore")
 
     def output(self) -> str:
-        """Close the terminal and return its output."""
         if not self.stream.closed:
             self.stream.close()
         self._thread.join(10)

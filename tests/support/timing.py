@@ -9,10 +9,7 @@ TRIES = 5
 
 
 def at_best(measure: Callable[[], float], most_seconds: float) -> float:
-    """Return the shortest time of a few tries. Stop at the first one below `most_seconds`.
-
-    Other programs may delay single tries; a defect delays all of them.
-    """
+    """Return the shortest time of a few tries, up to the first one below `most_seconds`; defects delay all tries."""
     best = inf
     for _ in range(TRIES):
         best = min(best, measure())

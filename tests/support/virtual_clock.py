@@ -19,11 +19,7 @@ class VirtualClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move time forward by `seconds`.
-
-        Raises:
-            ValueError: if `seconds` is negative; time never runs backwards.
-        """
+        """Move time forward. Raises `ValueError` if `seconds` is negative; time never runs backwards."""
         if seconds < 0:
             raise ValueError(f"time cannot run backwards: {seconds} s")
         self._now += seconds

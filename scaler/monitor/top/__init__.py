@@ -1,4 +1,7 @@
-"""scaler_top: the cluster in a terminal. `program` is the loop: messages change the model, and keys change the view."""
+"""scaler_top: the cluster in a terminal.
+
+`program` is one loop. Messages change the model, keys change the view, and a frame is drawn from both.
+"""
 
 import os
 

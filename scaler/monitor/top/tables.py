@@ -308,7 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width; columns of `less` are left out if it is too narrow."""
+    """Return a table whose first field takes the remaining width; if it is too narrow, `less` columns are left out."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -328,7 +328,7 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the positions of the first row to show and of the chosen thing (-1: none). The view stores the first row."""
+    """Return the positions of the first row to show, which the view stores, and of the chosen thing (-1: none)."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:

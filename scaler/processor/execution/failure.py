@@ -1,10 +1,7 @@
 """Failure: describes the exception of a task in a form that can be sent. No exception object can make this fail.
 
-An exception may outlive its task in a module, a cache or a future. Each `raise` adds frames to the traceback, and the
-frames keep the locals of all tasks that have raised the exception. So describing an exception releases its frames, and
-formats a bounded number of them.
-
-Used by the code that calls user functions.
+An exception may outlive its task in a module, a cache or a future, and its frames keep the locals of all tasks that
+have raised it. So describing an exception releases its frames, and formats a bounded number of them.
 """
 
 from __future__ import annotations
@@ -44,9 +41,7 @@ FRAMES_MOST = 1000
 _GROUP_WIDTH = 15
 """The most members of a group that `traceback` formats; it only counts further members."""
 _CLEAN_MOST = 100
-"""The number of successive exceptions without frames after which the rest of a chain is skipped. Earlier tasks have
-released the frames of that rest.
-"""
+"""The number of successive exceptions without frames (earlier tasks released them) that ends the walk of a chain."""
 
 BASES_MOST = 32
 """The most base classes of an exception that are sent."""
@@ -59,9 +54,7 @@ _OWN_FILES = {
 
 
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
-    """Return type, text and traceback of an exception, and the pickled exception if it can be pickled and read again.
-
-    Release the frames of the exception, of its chain and of its members.
+    """Return type, text, traceback and, if it can be read again, the pickle of an exception, and release its frames.
 
     Args:
         worker: the name of the worker that called the function; empty if there is no worker.
@@ -149,10 +142,7 @@ def _about_module(what: str, missing: str, who: str) -> str:
 
 
 def _unreadable_part(error: BaseException) -> str:
-    """Return what could not be read: the function, or which argument of which function; "" if that is not known.
-
-    This is found in the frames of the error, so that successful calls record nothing.
-    """
+    """Return what could not be read, a function or an argument, from the frames of the error; "" if unknown."""
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
     if code is LoadedValues.read_function.__code__:
@@ -164,11 +154,7 @@ def _unreadable_part(error: BaseException) -> str:
 
 
 def _parameter(function: Callable[..., object], reads: Mapping[str, Any]) -> str:
-    """Return a name for the argument that was being read, in the form that the client uses for arguments.
-
-    Args:
-        reads: the local variables of `read_arguments`.
-    """
+    """Return a name for the argument that was being read; `reads`: the local variables of `read_arguments`."""
     start, size = reads["start"], reads["name_bytes"]
     if size:
         return f"the argument {reads['block'][start - size : start].decode()!r}"
@@ -227,8 +213,7 @@ def _bases(error: BaseException) -> tuple[str, ...]:
 def _traceback(error: BaseException) -> str:
     """Format an exception, its chain and its members as `traceback` does, within the limits of this module.
 
-    `TracebackException` has no limit for a chain. So each exception is formatted separately, and the texts are linked
-    here.
+    Each exception is formatted separately, because `TracebackException` has no limit for a chain.
     """
     whole = _own_summary(error)
     shown, seen, is_cut = [(error, whole, 1)], {id(error)}, False
@@ -251,7 +236,6 @@ def _traceback(error: BaseException) -> str:
 
 
 def _own_summary(error: BaseException) -> Any:
-    """Return what `traceback` formats of one exception, without its chain and its members."""
     frames = _last(_user_frames(error))
     summary: Any = traceback.TracebackException(type(error), error, frames, _seen=set())
     summary.__cause__ = summary.__context__ = summary.exceptions = None
@@ -277,7 +261,6 @@ def _frames(error: BaseException) -> str:
 
 
 def _last(frames: TracebackType | None) -> TracebackType | None:
-    """Return the last `FRAMES_MOST` frames of a traceback."""
     ahead = frames
     for _ in range(FRAMES_MOST):
         if ahead is None:
@@ -289,10 +272,7 @@ def _last(frames: TracebackType | None) -> TracebackType | None:
 
 
 def _release_frames(error: BaseException) -> None:
-    """Drop the tracebacks of an exception, of its chain and of its members.
-
-    The descriptors of `BaseException` are used, because a subclass may override the attributes with code of its own.
-    """
+    """Drop the tracebacks of an exception, its chain and its members, without calling overridden attributes."""
     todo, seen = [(error, 0)], {id(error)}
     while todo:
         each, clean = todo.pop()
@@ -309,10 +289,7 @@ _TRACEBACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in (
 
 
 def _pickled(error: BaseException) -> bytes:
-    """Return the pickled exception; empty if it is too large or a test shows that it cannot be read again.
-
-    If the exception cannot be read by a call of its constructor, it is pickled in a form that needs no such call.
-    """
+    """Return the pickle of an exception, if necessary without its constructor; empty if too large or unreadable."""
     data: bytes = pickled_classes.dumps(error, protocol=5)
     if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
         data = pickled_classes.dumps(_Parts(error), protocol=5)

@@ -1,8 +1,4 @@
-"""CallMeter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks.
-
-On Linux the kernel records the peak memory of a process and resets it on request. On other systems a thread samples
-every few milliseconds during the call.
-"""
+"""CallMeter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks."""
 
 from __future__ import annotations
 
@@ -19,11 +15,7 @@ SAMPLE_SECONDS = 0.005
 
 
 class CallMeter:
-    """A wrapper of a function that calls the function and measures the call.
-
-    Attributes:
-        profile: a `PROFILE`; empty until the call has ended.
-    """
+    """A wrapper of a function that measures the call; its `profile`, a `PROFILE`, is empty until the call has ended."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__wrapped__ = function
@@ -41,11 +33,7 @@ class CallMeter:
 
 
 class KernelWatch:
-    """Reads the peak memory of this process that Linux has recorded since the watch was created.
-
-    Raises:
-        OSError: if the system does not permit a reset of the recorded peak.
-    """
+    """Reads the peak memory that Linux records. Raises `OSError` if the system does not permit a reset of the peak."""
 
     def __init__(self) -> None:
         with open("/proc/self/clear_refs", "wb", buffering=0) as file:  # noqa: PTH123 - half the time
@@ -91,11 +79,7 @@ class SampledWatch:
 
 
 def new_memory_watch() -> KernelWatch | SampledWatch:
-    """Start to watch the memory of this process, in the best way that the system permits.
-
-    Before that, return freed memory to the system. Otherwise a task that reuses freed memory would seem to need no
-    memory.
-    """
+    """Start to watch memory. Return freed memory to the system first, else a task that reuses it seems small."""
     trim_memory(0)
     if sys.platform == "linux":
         try:

@@ -1,7 +1,4 @@
-"""One call: runs the function of a task where its values are, and describes the result or the failure.
-
-Used by executors whose tasks do not run in a processor: threads of the engine `inline`, and other engines.
-"""
+"""One call: runs the function of a task where its values are, for threads of the engine `inline` and other engines."""
 
 from __future__ import annotations
 
@@ -23,11 +20,7 @@ LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
-    """Run a task and return its result, which also describes an exception.
-
-    Args:
-        values: contains the function and all objects that the task needs.
-    """
+    """Run a task with its function and objects in `values`. Return its result, which also describes an exception."""
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()
     meter: CallMeter | None = None

@@ -1,8 +1,7 @@
 """OutputSender: sends the lines that a task writes to the agent, with the number of the task.
 
-Used by the streams and by the `logging` handler in this module. Puts lines into the uplink, before the result of the
-task. The lines and bytes per second are limited. Of the lines above the limit, the last lines of each task are sent at
-its end, and earlier lines are only counted. Of reports only the latest is sent. No task fails or waits because of its
+The lines and bytes per second are limited. Of the lines above the limit, the last lines of each task are sent at its
+end, and earlier lines are only counted. Of reports only the latest is sent. No task fails or waits because of its
 output.
 """
 
@@ -28,12 +27,10 @@ LAST_LINES = 20
 
 
 class OutputSender:
-    """Sends the lines of the tasks of one processor.
+    """Sends the lines of the tasks of one processor through its uplink (`put`, `put_report`).
 
     Args:
         words: the progress page; the first word is the number of the executed task.
-        put: puts an item into the uplink.
-        put_report: puts a report into the uplink.
         lines_per_second: the most lines that are sent per second; with 0, no output is sent.
     """
 
@@ -58,9 +55,7 @@ class OutputSender:
         """the latest lines of the present task above the limit, to be sent when the task ends"""
 
     def send_line(self, stream: OutputStream, text: str) -> bool:
-        """Send a line that was written in any thread. Return whether the line belongs to a task; other lines are only
-        logged.
-        """
+        """Send a line of any thread. Return whether it belongs to a task; other lines are only logged."""
         number = self._words[0]
         if self._is_off or not number:
             return False

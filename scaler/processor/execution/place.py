@@ -1,7 +1,6 @@
 """ProcessFacts: facts about the process in which a task failed: host, worker, Python, packages, names of variables.
 
-Written by the process that describes a failure, read by a client that runs the call of a failed task again
-(`scaler.client.rerun`). Environment variables are recorded by name, without their values.
+Read by a client that runs a failed call again (`scaler.client.rerun`). Values of variables are not recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ class ProcessFacts(NamedTuple):
     worker: str
     """the name of the worker; empty if the task did not run in a processor"""
     python: str
-    """the version of Python"""
     packages: dict[str, str]
     """the versions of the packages that the function uses"""
     variables: Sequence[str]
@@ -66,12 +64,7 @@ def _text(value: Any) -> str:
 
 
 def process_facts(function: Any, worker: str = "") -> ProcessFacts:
-    """Return the facts about this process.
-
-    Args:
-        function: the function whose packages are listed; with None, no packages are listed.
-        worker: the name of the worker.
-    """
+    """Return the facts about this process of a worker, with the packages of `function`; None: without packages."""
     return _facts(worker, _packages(function), tuple(os.environ))
 
 

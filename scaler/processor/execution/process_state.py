@@ -1,18 +1,14 @@
 """ProcessState: restores what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
 
 Made after the initializer, so that changes of the initializer stay. Of logging, only changes that hide lines are
-undone: removed handlers, raised levels, disabled loggers. Handlers that a task has added stay, because modules add some
-handlers when they are imported. Handlers that write to the streams of tasks are removed, because they would log each
-line twice.
+undone: removed handlers, raised levels, disabled loggers. Handlers that a task has added stay, unless they write to the
+streams of tasks and would log each line twice.
 
     task ends --> two streams compared --other ones--> streams, descriptors and logging are restored
                        `--from time to time---------------^
 
-The comparison takes some nanoseconds. A full check takes some microseconds, or tens of microseconds if its data is not
-in the caches of the CPU. So a full check follows each of a hundred tasks in a row, and then one task every 25
-milliseconds.
-
-Files that a task has opened stay open. No check raises.
+The comparison takes nanoseconds, a full check microseconds. So a full check follows each of a hundred tasks in a row,
+and then one task every 25 milliseconds. Files that a task has opened stay open. No check raises.
 """
 
 from __future__ import annotations
@@ -58,14 +54,10 @@ class ProcessState:
         self._next_check_ns = 0
 
     def restore(self, started_ns: int) -> tuple[Any, Any, int]:
-        """Restore the streams, descriptors and loggers that a task has changed.
-
-        Args:
-            started_ns: the start time of the task.
+        """Restore the streams, descriptors and loggers that a task, started at `started_ns`, has changed.
 
         Returns:
-            `sys.stdout`, `sys.stderr`, and a time. The next full check follows the first task that starts at that time
-            or later.
+            `sys.stdout`, `sys.stderr`, and the earliest start of a task that the next full check follows.
         """
         self._descriptors.restore()
         self._restore_streams()

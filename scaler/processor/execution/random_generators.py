@@ -1,9 +1,8 @@
 """RandomGenerators: the global generators of a worker process, of `random`, `numpy.random` and, if loaded, `torch`.
 
-A freshly forked process gives the generators fresh state, because forked copies of one state draw the same numbers. A
-call with the option `seed` gets seeded generators; the next call without `seed` gets fresh state. Used by the main
-thread of a worker process. Where tasks run in threads of a program, its generators are not changed.
-docs/howto/monte-carlo.md describes the seeds.
+A forked process gives the generators fresh state, because copies of one state draw the same numbers. A call with the
+option `seed` gets seeded generators, and the next call without `seed` fresh state (docs/howto/monte-carlo.md). Where
+tasks run in threads of a program, its generators are not changed.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
 _STATE_WORDS = 18
-"""the number of words that a seed gives each call: 8 for `CurrentTask.rng`, 4 for `numpy.random`, 4 for `random`, 2 for
-`torch`
-"""
+"""the numbers of words that a seed gives each call for `CurrentTask.rng`, `numpy.random`, `random` and `torch`"""
 
 
 class KeptState:
@@ -64,12 +61,7 @@ class RandomGenerators:
         self._waits_for_torch = False
 
     def start_call(self, seed: CallSeed) -> None:
-        """Prepare the generators for a call.
-
-        Args:
-            seed: the seed of the call. With `NO_SEED`, the generators get fresh state if an earlier call has seeded
-                them.
-        """
+        """Prepare the generators for a call; `NO_SEED` gives them fresh state if an earlier call has seeded them."""
         if seed.seed:
             self._set(seed)
         elif self.seed.seed:
@@ -87,9 +79,7 @@ class RandomGenerators:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Keep the state of the generators while a function is read. Otherwise an imported module might seed them
-        equally in all processes.
-        """
+        """Keep the state while a function is read, because an imported module might seed all processes equally."""
         n_modules, kept = len(sys.modules), KeptState()
         try:
             yield

@@ -1,14 +1,12 @@
 """Streams: the standard output and the standard error of tasks, whose lines go to the log of the process.
 
-The streams are text streams as libraries expect them. A line is logged when it is complete, when it has 8 KiB, or when
-its task ends. Of a line that is written repeatedly, as progress bars do with carriage returns, the last state is
-logged.
+A line is logged when it is complete, when it has 8 KiB, or when its task ends. Of a line that is rewritten with
+carriage returns, as progress bars do, the last state is logged.
 
     print --> TextIOWrapper --> _LineLogger --> TaskLogHandlers --> the handlers of the process's own log
                                             `-> OutputSender --> the agent, and all that watch the output of the task
 
-The log handlers are taken when the process starts, so that what tasks do to `logging` does not affect them. No task
-fails because its text cannot be written.
+The log handlers are taken when the process starts, so that what tasks do to `logging` does not affect them.
 """
 
 from __future__ import annotations
@@ -51,9 +49,7 @@ class TaskLogHandlers:
         self._thread = threading.local()
 
     def log_line(self, level: int, text: str) -> None:
-        """Log a line. If a handler itself writes to the streams of tasks, for instance an error, that text goes to the
-        descriptor of standard error.
-        """
+        """Log a line. Text that a handler itself writes to the streams of tasks goes to the real standard error."""
         if level < self._level:
             return
         if getattr(self._thread, "is_busy", False):
@@ -72,9 +68,7 @@ class TaskLogHandlers:
 
 
 class _LineLogger(io.BufferedIOBase):
-    """Logs each line of the bytes that are written to this stream. Closing the stream does not prevent further writes,
-    because a wrapper may be collected at any time.
-    """
+    """Logs each line that is written to this stream, even after `close`: a wrapper may be collected at any time."""
 
     mode = "wb"
 
@@ -178,7 +172,6 @@ class TaskStreams:
         self.forward: Callable[[OutputStream, str], bool] = _discard
         """called with each line before it is logged; returns whether the line belongs to a task"""
         self.logs_tasks = True
-        """whether lines of tasks are logged"""
         self.written: deque[int] = deque(maxlen=1)
         """not empty if a task has used the streams since they were last checked"""
         self._lines = [

@@ -1,19 +1,14 @@
 """ProcessorTaskContext: the context of clients in the tasks of a processor. A task that waits gives up its slot.
 
-Called by threads of tasks, through their clients. Reports to the agent when the running task starts to wait, and
-requests permission to resume. Of several simultaneous waits, only the start of the first and the end of the last are
-reported.
-
-The main thread requests permission before it resumes, so that no more tasks run at once than there are workers. After a
-timeout it resumes at once, because the child that it waited for may hold the slot forever. Other threads also resume at
-once: the holder of the slot might be joining such a thread, and both would wait forever. For the same reason a task
-waits as long as any of its threads does.
+Reports to the agent when the first wait of the running task starts and the last one ends. The main thread requests
+permission before it resumes, so that no more tasks run at once than there are workers. After a timeout it resumes at
+once, because the child that it waited for may hold the slot forever. Other threads also resume at once: the holder of
+the slot might be joining such a thread. For the same reason a task waits as long as any of its threads does.
 
 With hard suspension the process is stopped while only its main thread waits. The client of the task requests the stop
-from the scheduler when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
+when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
-Signal handlers raise only in code of tasks, never in this package. So no change of this state is interrupted, and
-nothing is reported about a task that has ended.
+Signal handlers raise only in code of tasks, never in this package, so no change of this state is interrupted.
 """
 
 from __future__ import annotations
@@ -56,7 +51,6 @@ class ProcessorSpec(NamedTuple):
     is_extra: bool = False
     """whether the processor was started because tasks wait for other tasks; such tasks probably use clients, too"""
     worker: str = ""
-    """the name of the worker that the processor belongs to"""
 
 
 class ProcessorTaskContext(TaskContext):
@@ -67,8 +61,7 @@ class ProcessorTaskContext(TaskContext):
         send: sends items to the agent, after all results.
         await_permission: returns when the agent permits the task with this number to resume. Called by the main thread.
         is_hard: whether the process is stopped while the main thread waits.
-        thread: the thread that runs the tasks, here always called the main thread; None: the main thread of the
-            process.
+        thread: the thread that runs the tasks, here always called the main thread; None: that of the process.
         limit_seconds: how long a task may run; 0: without limit.
     """
 
@@ -93,7 +86,6 @@ class ProcessorTaskContext(TaskContext):
         self._limit_seconds = limit_seconds
         self._worker = spec.worker
         self.run = _NO_RUN
-        """the executed task"""
         self.row = 0
         """the number of the executed row, if the executed task is a range"""
         self._described: tuple[int, CurrentTask | None] = (0, None)

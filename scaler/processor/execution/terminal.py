@@ -1,8 +1,4 @@
-"""Terminal: errors of tasks that call `breakpoint`, `pdb` or `input`, which need a terminal.
-
-Used by the processor, which has no terminal. A program with `processes=False` runs its tasks in its own process, and
-does not use this module.
-"""
+"""Terminal: errors of tasks that call `breakpoint`, `pdb` or `input`, which need a terminal. Used by the processor."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """LoadedValues: the functions and objects that tasks need, as bytes and as values read from them.
 
-Used by the callers of functions: processors, and threads of the engine `inline`. Objects are stored before the tasks
-that need them run, and removed when they are deleted. The value of a small object is not kept, because each task gets a
-copy of its own.
+Objects are stored before the tasks that need them run, and removed when they are deleted. The value of a small object
+is not kept, because each task gets a copy of its own.
 """
 
 from __future__ import annotations
@@ -52,9 +51,6 @@ class LoadedValues:
     Args:
         named: returns the function that is served under a name.
         reading: returns a context manager that is active while a function is read.
-
-    Attributes:
-        functions: the functions that were read, by id.
     """
 
     def __init__(
@@ -94,8 +90,7 @@ class LoadedValues:
         """Read a stored function, and keep it in `functions`.
 
         Raises:
-            DeserializeObjectError: if the function cannot be read in this process, or its content does not match its
-                id.
+            DeserializeObjectError: if this process cannot read the function, or its content does not match its id.
         """
         frames = self._frames[object_id]
         if content_id(frames) != object_id:
@@ -122,12 +117,10 @@ class LoadedValues:
         return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
-        """Return the value of an object. A large object is read once. A small object is read for each task, so that
-        tasks may change it.
+        """Return the value of an object. A large object is read once; a small one for each task, which may change it.
 
         Args:
-            is_own: whether only one task has the object as an argument. The object is read for that task, which may
-                change it and its buffers.
+            is_own: whether only one task has the object as an argument, and may change it and its buffers.
 
         Raises:
             DeserializeObjectError: if the object cannot be read in this process.

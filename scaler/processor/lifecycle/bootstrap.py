@@ -2,8 +2,7 @@
 
     fork server --Bootstrap--> logging, streams, settings --fork--> Bootstrap.run --> Processor
 
-Little is done after the fork, because a task may wait for the new processor, and the kernel copies each page of memory
-that the process writes to.
+Little is done after the fork: a task may wait, and the kernel copies each page that the process writes to.
 """
 
 from __future__ import annotations
@@ -97,9 +96,7 @@ def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
 
 
 def _with_high_descriptor(connection: socket.socket) -> socket.socket:
-    """Move a connection to a high descriptor, which user code rarely closes. Keep the connection as it is if no such
-    descriptor is free.
-    """
+    """Move a connection to a high descriptor, if one is free, because user code rarely closes high descriptors."""
     with contextlib.suppress(OSError):
         moved = socket.socket(fileno=high_duplicate(connection.fileno()))
         connection.close()
@@ -108,11 +105,7 @@ def _with_high_descriptor(connection: socket.socket) -> socket.socket:
 
 
 def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
-    """Forward the output of tasks to the agent. Return the handler for the records that tasks log.
-
-    Args:
-        logs_tasks: whether the output is also logged.
-    """
+    """Forward the output of tasks to the agent, and log it if `logs_tasks`. Return the handler for records of tasks."""
     streams.forward, streams.logs_tasks = outputs.send_line, logs_tasks
     if not logs_tasks:
         for handler in logging.getLogger().handlers:

@@ -1,12 +1,11 @@
 """Ending: ends a processor, or a process that a task has forked, as the interpreter ends a program.
 
-A processor (`leave`) joins the threads of user code and runs the handlers of `atexit`. Then the background helpers of
-libraries see the ends of their pipes and clean up: those of `multiprocessing` and loky delete the shared memory that
-tasks have left. All of this may take one second.
+A processor (`leave`) joins the threads of user code and runs the handlers of `atexit`. Then the helpers of
+`multiprocessing` and loky see the ends of their pipes, and delete the shared memory that tasks have left. All of this
+may take one second.
 
-A process that a task has forked with `os.fork()` (`end_forked`) is a copy of its processor without a connection to the
-agent. It ends when it returns from the task's function: with the exit code of `sys.exit`, or with a traceback on its
-standard error. It runs no handlers of `atexit`, which belong to its parent.
+A process that a task has forked (`end_forked`) ends when it returns from the task's function, with the exit code of
+`sys.exit` or with a traceback. It runs no handlers of `atexit`, which belong to its parent.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ _LOOK_SECONDS = 0.005
 
 
 def end_forked(error: BaseException | None) -> NoReturn:
-    """End this forked process as the interpreter ends a program, after waiting for its threads.
-
-    Args:
-        error: the exception of the task's function; None if the function has returned.
-    """
+    """End this forked process as the interpreter ends a program; `error` is the exception of the task's function."""
     code = 1
     try:
         code = _exit_code(error)
@@ -60,8 +55,7 @@ def _exit_code(error: BaseException | None) -> int:
 
 
 def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
-    """End all that user code has started in this process. The caller then ends the process; after a second, a timer
-    does.
+    """End all that user code has started. The caller then ends the process; after a second, a timer does.
 
     Args:
         channel: the descriptor that stays open, because its end tells the agent that this process has ended.

@@ -1,9 +1,8 @@
 """First fork server: a fork server that a process forks before it imports what an agent needs and becomes the agent.
 
-This fork server is ready while the agent still starts, and shares the memory of what both have imported. A fresh
-interpreter takes a fifth of the processor time to the first result. Further fork servers are started as separate
-programs, because by then the agent has connections and values of users. Call `fork` only in a process without threads
-and without sockets that another process waits for.
+It is ready while the agent still starts, and shares the memory of what both have imported. Further fork servers are
+separate programs, because the agent then has connections and values of users. Call `fork` only in a process without
+threads and without sockets that another process waits for.
 """
 
 from __future__ import annotations
@@ -26,12 +25,7 @@ _LOOK_SECONDS = 0.01
 
 
 class FirstForkServer:
-    """A forked process that waits for the settings of the fork server. It has the methods of `subprocess.Popen` that
-    the agent uses.
-
-    Attributes:
-        connection: the socket to the fork server.
-    """
+    """A forked process that waits for settings on `connection`; it has the methods of `subprocess.Popen` in use."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
@@ -39,11 +33,7 @@ class FirstForkServer:
         self._exit_code: int | None = None
 
     def tell(self, settings: str, variables: Mapping[str, str]) -> None:
-        """Send the settings to the fork server, which then starts to serve.
-
-        Args:
-            variables: environment variables in addition to those of this process.
-        """
+        """Send the settings, and additional environment variables. The fork server then starts to serve."""
         with memory_with(json.dumps([settings, dict(variables)]).encode()) as descriptor:
             socket.send_fds(self.connection, [b"\0"], [descriptor])
 
@@ -75,12 +65,7 @@ _forked: list[FirstForkServer] = []
 def fork(
     prepare: Callable[[], object], serve: Callable[[socket.socket, str], object], *descriptors_to_close: int
 ) -> None:
-    """Fork a process that calls `prepare`, waits for its settings, and calls `serve` with its connection and the
-    settings.
-
-    Args:
-        descriptors_to_close: descriptors that the forked process closes.
-    """
+    """Fork a process that calls `prepare`, waits for settings, and calls `serve` with its connection and settings."""
     ours, theirs = socket.socketpair()
     # A KeyboardInterrupt in a hook that Python runs at a fork would be dropped, and Ctrl-C with it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -118,9 +103,7 @@ def drop() -> None:
 
 
 def _enter() -> None:
-    """Separate this forked process from the agent: from its standard input, main module and arguments, and from Ctrl-C
-    in its terminal.
-    """
+    """Separate this forked process from the agent: standard input, main module, arguments, Ctrl-C in the terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

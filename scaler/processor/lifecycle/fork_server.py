@@ -1,12 +1,12 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
 The agent sends requests (start, kill, interrupt, stop, continue), and the fork server sends reports (started, not
-started, ended). It has imported and prepared what processors need, so that a new processor is ready within
-milliseconds. When a processor ends, the fork server adopts the processes that its tasks have started, and kills them.
+started, ended). It has imported what processors need, so that a new processor is ready within milliseconds. When a
+processor ends, the fork server adopts the processes that its tasks have started, and kills them.
 
-When the agent ends in order, it announces that, and processors have a second to end by themselves. However the agent
-ends, the fork server sees the end of their connection, kills all processes below it, and ends. It runs no user code
-other than preloaded modules, opens no ZeroMQ context, and starts no thread.
+When the agent ends in order, processors have a second to end by themselves. However the agent ends, the fork server
+sees the end of their connection, kills all processes below it, and ends. It runs no user code other than preloaded
+modules, opens no ZeroMQ context, and starts no thread.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ INTERRUPT_SECONDS = 0.05
 REPORT = struct.Struct("<BIiQ")
 """The format of a report: kind, number, value, and peak memory of an ended processor in bytes.
 
-The number is that of the processor; for PRELOADING that of the module, from 1 on, and 0 after the last module. The
-value is the process id, the exit code, or the `errno` of a failed start.
+The number is a processor or, for PRELOADING, a module from 1 on (0: after the last). The value is a process id, an exit
+code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
@@ -68,9 +68,7 @@ AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 OUT_OF_MEMORY_SCORE = 500
-"""The score of processors and of the processes that their tasks start. When memory is short, the kernel kills such a
-process before the agent, with which all its workers would end.
-"""
+"""The score of processors and their children, which the kernel kills before the agent when memory is short."""
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
@@ -126,10 +124,7 @@ class ForkServer:
                 self._kill_all()
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait until a request or a signal has arrived, and return the readable descriptors.
-
-        While nothing arrives, warm up the codec, because the first processors can do without a warm codec.
-        """
+        """Wait for a request or a signal, and return the readable descriptors. Meanwhile, warm up the codec."""
         ready = selector.select(0)
         if not ready:
             for _ in self._preparing:
@@ -140,9 +135,7 @@ class ForkServer:
         return ready or selector.select()
 
     def _await_processors(self, wake_read: int) -> None:
-        """Interrupt the tasks of all processors, and wait until the processors have ended or `GRACE_SECONDS` have
-        passed.
-        """
+        """Interrupt all tasks, and wait until all processors have ended or `GRACE_SECONDS` have passed."""
         deadline = time.monotonic() + GRACE_SECONDS
         for pid in self._pids.values():
             os.kill(pid, signal.SIGCONT)

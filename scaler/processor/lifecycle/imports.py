@@ -1,8 +1,7 @@
 """Imports: the fork server imports once what the first functions of a program need, for all its processors.
 
-The program of a local cluster has named the modules (`client/calls/imports.py`): the program has imported them itself,
-and they belong to installed packages. If an import fails, or makes forks unsafe by threads, a GPU or a random
-generator, a fresh fork server without the modules replaces this one. No import can be undone.
+The program of a local cluster names the modules, of installed packages (`client/calls/imports.py`). If an import fails,
+or makes forks unsafe by threads, a GPU or a random generator, a fresh fork server replaces this one.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ _TASKS = Path("/proc/self/task")
 
 
 def import_once(config: ClusterConfig, restart_part: Callable[[], NoReturn]) -> None:
-    """Import the modules that the program of this cluster has named so far.
-
-    Args:
-        restart_part: replaces this process by a fresh one. Called if the imports make forks unsafe.
-    """
+    """Import the modules that the program has named; call `restart_part` for a fresh process if forks become unsafe."""
     place = ImportsFile.at(Endpoint.parse(config.address))
     # A single worker imports by itself. Libraries that may start threads do so when they are imported.
     if place is None or len(config.worker_names) < 2 or os.environ.get(THREADS_OF_LIBRARIES) != "1":

@@ -1,8 +1,7 @@
 """Limits: the number of tasks and the memory of one process; at a limit a fresh process replaces it.
 
-Checked by the processor between tasks. While a task runs, the system refuses memory above the limit, so that only this
-task fails, with `MemoryError`. Private writable memory counts. Shared objects do not count, but an argument that is
-mapped for its task does.
+While a task runs, the system refuses memory above the limit, so that only this task fails, with `MemoryError`. Private
+writable memory counts, shared objects do not, but an argument that is mapped for its task does.
 """
 
 from __future__ import annotations
@@ -29,46 +28,28 @@ CHECK_BYTES = 64 * 1024 * 1024
 
 
 def check_memory(frames: Frames, worker: str) -> None:
-    """Raise `ObjectTooLargeError` if this host lacks the memory for a copy of a result, which the agent needs.
-
-    Args:
-        worker: the name of the worker that has run the task.
-    """
+    """Raise `ObjectTooLargeError` about a worker if this host lacks memory for the agent's copy of a result."""
     size = size_of(frames)
     if size >= CHECK_BYTES and size > (available_bytes := largest_value_bytes()):
         raise ObjectTooLargeError("its result", size, f"the host of worker {worker}", available_bytes, SEND_LESS)
 
 
 class ProcessLimits:
-    """The limits of tasks and memory for one process.
-
-    Attributes:
-        has_any: whether the settings limit tasks or memory.
-    """
+    """The limits of tasks and memory for one process; `has_any` is whether the settings have such limits."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """the most memory that a process keeps between tasks: three quarters of the limit, or the memory of a fresh
-        process if that is more
-        """
+        """the most memory kept between tasks: three quarters of the limit, or that of a fresh process if larger"""
         self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_check(self, ran: int) -> int:
-        """Return how many tasks may run before the next check of the limits.
-
-        Args:
-            ran: the number of tasks that have run.
-        """
+        """Return how many tasks may run before the next check of the limits, after `ran` tasks."""
         return 1 if self._most_bytes else max(1, self._most_tasks - ran)
 
     def are_reached(self, ran: int) -> bool:
-        """Return whether a limit is reached, so that a fresh process should replace this process.
-
-        Args:
-            ran: the number of tasks that have run.
-        """
+        """Return whether a limit is reached after `ran` tasks, so that a fresh process should replace this process."""
         if ran >= self._most_tasks:
             return True
         if not self._most_bytes or own_bytes() <= self._kept_bytes:

@@ -1,7 +1,6 @@
 """Preparation: imports the user's modules once for all processors, and calls the user's initializer in each.
 
-Also finds the functions that the user's settings name. Called by the fork server before it forks, and by each processor
-before it is ready.
+Called by the fork server before it forks, and by each processor before it is ready.
 """
 
 from __future__ import annotations
@@ -42,18 +41,14 @@ class PreparationError(ConfigError):
 
 
 def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _number: None) -> str:
-    """Import modules in the process from which processors are forked.
-
-    Args:
-        announce: called before each import with the number of the module, from 1 on.
+    """Import modules in the process from which processors are forked; `announce` gets the number of each, from 1 on.
 
     Returns:
-        the name of a random generator that is a global of an imported module; empty if there is no such generator. Each
-        forked process would have a copy of the generator.
+        the name of a random generator that is a global of an imported module, and would be copied; else empty.
 
     Raises:
-        PreparationError: if a module cannot be imported; if it starts threads, which forked processes would not have,
-            so that their locks would never be released; or if it opens a GPU, which forked processes cannot use.
+        PreparationError: if a module cannot be imported, starts threads, which forked processes would not have, or
+            opens a GPU, which forked processes cannot use.
     """
     known = set(sys.modules)
     for number, name in enumerate(modules, 1):
@@ -111,8 +106,7 @@ def _open_devices() -> set[str]:
 
 
 def initialize(text: str) -> None:
-    """Call the initializer that a setting names. The first failure of the initializer on a node is logged with a
-    traceback.
+    """Call the initializer that a setting names. Its first failure on a node is logged with a traceback.
 
     Raises:
         PreparationError: if the initializer cannot be found or imported, or raises.
@@ -128,11 +122,7 @@ def initialize(text: str) -> None:
 
 
 def finder(functions: Sequence[str]) -> Named:
-    """Return a function that returns a served function by name.
-
-    Args:
-        functions: the setting that names the served functions.
-    """
+    """Return a function that returns a served function by name; `functions`: the setting with these functions."""
     served = read_functions(functions)
 
     def find(name: str) -> Callable[..., Any]:

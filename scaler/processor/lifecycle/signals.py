@@ -1,8 +1,7 @@
 """Signals: sets the signal handlers of a processor, also for its tasks.
 
-SIGINT raises `KeyboardInterrupt` in the running task, as in any program, and does nothing between tasks. Ctrl-C in the
-terminal of a cluster does not arrive here, because each processor has its own process group. Handlers are Python
-functions, which `exec` resets, so programs that a task starts have the usual signals.
+Ctrl-C in the terminal of a cluster does not arrive here, because each processor has its own process group. Handlers are
+Python functions, which `exec` resets, so programs that a task starts have the usual signals.
 
     SIGINT            KeyboardInterrupt in the task
     SIGTERM           ends the process at once

@@ -1,4 +1,7 @@
-"""Views: what each page shows, made from the state as plain values for JSON. Views have no state."""
+"""Views: what each page shows, made from the state as plain values for JSON.
+
+Each module has the function of one page, which the server calls with the request of a browser. Views have no state.
+"""
 
 from __future__ import annotations
 

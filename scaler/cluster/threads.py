@@ -37,6 +37,7 @@ NO_SILENCE_SECONDS = 86_400.0
 
 
 Started: TypeAlias = Callable[[], None]
+"""The function that a thread calls when its scheduler or agent has started."""
 
 
 class _Part:

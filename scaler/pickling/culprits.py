@@ -201,7 +201,7 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield the values that an object reduces to; none if the reduction raises, as the object then is the culprit."""
+    """Yield the values that an object reduces to. If the reduction raises, yield nothing: the object is the culprit."""
     try:
         reduced: Any = value.__reduce_ex__(5)
     except BaseException as error:  # the `__reduce__` of any class

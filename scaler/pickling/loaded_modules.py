@@ -161,8 +161,7 @@ def words_of(source: bytes) -> frozenset[str]:
 
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's modules `names`, the modules that their sources mention, directly or not, and the packages of
-    all.
+    """Return the user's modules `names`, all modules that their sources mention, and the packages of these modules.
 
     Args:
         own: the modules of the user's program, and their files.
@@ -243,7 +242,7 @@ _events = _ReloadEvents()
 
 
 class ReloadWatch:
-    """Decides when to call `look`, which checks the modules: after each of the `_ReloadEvents`, and from time to time."""
+    """Decides when to call `look`, which checks the modules: after each of `_ReloadEvents`, and from time to time."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look

@@ -355,15 +355,13 @@ _RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position 
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""Kinds of arguments. `OWN_OBJECT` is an object for this argument only, so the task may change it. `FRAMES` are sent
-with the block.
-"""
+"""Kinds of arguments. `OWN_OBJECT` was made for this argument only, so the task may change the object."""
 PICKLED = pickle.PROTO
 """The first byte of a block that is one pickle, of a tuple of positional arguments. It is no kind of argument."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
-    """Return one argument as bytes; `data`: the bytes of a value, or the id of an object; `name`: empty if positional."""
+    """Return one argument as bytes: the bytes of a value or the id of an object; `name`: empty if positional."""
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
 

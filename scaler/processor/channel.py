@@ -114,6 +114,7 @@ class Channel:
         return not must_wait and self.flush()
 
     def _send(self, data: Any, block: SharedBlock | None, more: Sequence[Any] = ()) -> int:
+        """Write data to the socket. Return how many bytes the socket has accepted."""
         try:
             if more:
                 return self._socket.sendmsg([data, *more])
@@ -176,6 +177,7 @@ class Channel:
         return n_bytes
 
     def _read_once(self) -> tuple[int, list[Message]]:
+        """Read from the socket once. Return the number of bytes read, and the messages that are complete now."""
         inflow, data = self._inflow, b""
         try:
             if inflow.room:

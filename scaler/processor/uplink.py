@@ -162,7 +162,11 @@ class Uplink:
             self.send_results()
 
     def put_batched(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Send a result with others of its function, or in `receive`; `left` tasks of the batch have not started."""
+        """Put a result that is only useful with others of its function: sent when several are unsent, or by `receive`.
+
+        Args:
+            left: how many tasks of the same batch have not started.
+        """
         unsent = self._unsent
         if result.frames or (unsent and not self.is_batching):
             self.put(result, is_last=False)
@@ -329,7 +333,7 @@ class Uplink:
     # In
 
     def receive(self) -> Iterator[Batch[Any]]:
-        """Yield the agent's messages in order, and wait for each. Raises `ChannelClosedError` at the end."""
+        """Yield messages of the agent in order, and wait for each. Raises `ChannelClosedError` at the channel's end."""
         received = self._received
         while True:
             while received:

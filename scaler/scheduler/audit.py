@@ -47,6 +47,8 @@ class _LineAllowance:
 
 
 class _Group:
+    """Sources of lines that share a limit."""
+
     def __init__(self, per_second: float) -> None:
         self.lines = _LineAllowance(per_second)
         self.sources: OrderedDict[str, _LineAllowance] = OrderedDict()

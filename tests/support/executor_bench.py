@@ -80,6 +80,7 @@ class ExecutorBench:
         """the reported waits of runs: `blocked` and `unblocked`, in order"""
         self.given_back: list[tuple[TaskId, int]] = []
         self.gone: list[int] = []
+        """the processes that were reported as ended"""
         self._condition: Callable[[], Any] = lambda: True
         self._deadline = 0.0
         self._new_id = IdSource()

@@ -166,6 +166,7 @@ class FakeScheduler:
         return ObjectResponse(ObjectId(object_id), 1, self.objects[ObjectId(object_id)])
 
     def of(self, kind: type[T]) -> list[T]:
+        """Return all received items of one type."""
         with self._changed:
             return [item for item in self.heard if type(item) is kind]
 

@@ -61,6 +61,7 @@ def statement(*texts: str) -> Callable[[Path], None]:
 
 
 def fact(key: str, value: object) -> Callable[[Path], None]:
+    """Return a function that sets a fact of a job, with its checksum."""
     return lambda place: change(place, lambda connection: Facts(connection).set(key, value))
 
 

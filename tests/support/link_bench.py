@@ -76,6 +76,7 @@ class RecordingDoor:
         self.is_up = True
 
     def take(self) -> list[Any]:
+        """Return the items that were sent since the last call."""
         alone, self._alone = self._alone, []
         items_sent: list[Any] = []
         if self.is_up:

@@ -132,6 +132,7 @@ class Publisher:
             self.look()
 
     def look(self) -> None:
+        """Count the subscriptions that have arrived."""
         while self._socket.poll(0):
             subscription = self._socket.recv()
             self.topics[subscription[1:].decode()] += 1 if subscription[0] else -1

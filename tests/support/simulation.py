@@ -401,6 +401,7 @@ class SimulatedPeer:
         """Handle the acknowledgement of some items."""
 
     def said(self, kind: type) -> list[Any]:
+        """Return the received items of one kind."""
         return [item for item in self.heard if type(item) is kind]
 
     def connect(self) -> None:
@@ -773,6 +774,7 @@ class SimulatedAgent(SimulatedPeer):
         self.text_hash = 0
         self.started: list[RunTask] = []
         self.kept: set[ObjectId] = set()
+        """objects of which it has a copy"""
         self.given_back: list[RunTask] = []
         self.suspended: dict[TaskId, RunTask] = {}
         self.forgotten: list[ObjectId] = []

@@ -88,6 +88,7 @@ class Model:
         self._snapshots = self._make_snapshots()
 
     def _forget(self) -> None:
+        """Reset the state, for a new scheduler."""
         self.scheduler: StateScheduler | None = None
         self.idle_since_us = 0
         """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or the time is unknown."""

@@ -52,6 +52,7 @@ class ScreenState:
     """the keys of all rows of the table, in order"""
     lines: Sequence[DetailLine]
     rows: int
+    """the number of rows that fit on the screen"""
     marked: Sequence[object] = ()
     """the keys of the rows that look stuck"""
 

@@ -25,7 +25,9 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""How long (at most doubled) a connection may lack a complete first request; later, aiohttp's limit of 75 s holds."""
+"""The time, at most doubled, after which a connection without a complete first request is closed. Between requests, the
+limit is that of aiohttp: 75 s.
+"""
 ACCEPTING_TURNS = 3
 """The number of turns of the event loop after which aiohttp knows each connection that asyncio has accepted."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts

@@ -261,6 +261,7 @@ def _frames(error: BaseException) -> str:
 
 
 def _last(frames: TracebackType | None) -> TracebackType | None:
+    """Return the last `FRAMES_MOST` frames of a traceback."""
     ahead = frames
     for _ in range(FRAMES_MOST):
         if ahead is None:

@@ -79,7 +79,7 @@ class SampledWatch:
 
 
 def new_memory_watch() -> KernelWatch | SampledWatch:
-    """Start to watch memory. Return freed memory to the system first, else a task that reuses it seems small."""
+    """Start to watch memory. Return freed memory first, or a task that reuses it would seem to need no memory."""
     trim_memory(0)
     if sys.platform == "linux":
         try:

@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.005
 
 
 def end_forked(error: BaseException | None) -> NoReturn:
-    """End this forked process as the interpreter ends a program; `error` is the exception of the task's function."""
+    """End this forked process as the interpreter ends a program; `error`: an exception of its function, or None."""
     code = 1
     try:
         code = _exit_code(error)

@@ -150,7 +150,7 @@ class RunningProcess:
         return process
 
     def wait_for_python(self) -> None:
-        """Wait until the child runs Python. Raises `StartError` if it ends before, or takes too long."""
+        """Wait until the child runs Python. Raises `StartError` if the child ends before, or takes too long."""
         try:
             if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
                 return

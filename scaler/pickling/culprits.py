@@ -121,7 +121,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts from the first one that fails, or from a few before it: many parts are tested together."""
+        """Return the parts from the first failing part, or from a few parts before: many parts are tested together."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2

@@ -381,7 +381,7 @@ def result_argument(position: int) -> bytes:
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it; None if not plain, or too large.
+    """Return the block of positional arguments; None if an argument is not plain, or the block is too large.
 
     Millions of blocks may wait, so simple values are pickled with protocol 3, which saves 9 bytes. Each argument has a
     pickle of its own if two arguments may share an object.

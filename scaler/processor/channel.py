@@ -91,7 +91,7 @@ class Channel:
         return self._write(pieces_of(header, frames), None)
 
     def send_in_stream(self, header: bytes, frames: Sequence[Any]) -> bool:
-        """Send all frames in the stream; they must not change until written. Returns and raises as `send`."""
+        """Send all frames in the stream; the frames must not change until written. Returns and raises as `send`."""
         return self._write(pieces_of(header, frames), None)
 
     def send_block(self, header: bytes, block: SharedBlock) -> bool:

@@ -242,7 +242,7 @@ class Uplink:
             self._has_results.set()
 
     def put_report(self, report: TaskOutput) -> None:
-        """Send the progress of a task, unless a newer report replaces it before. Safe to call from any thread."""
+        """Send the progress of a task, unless a newer report replaces it in time. Safe to call from any thread."""
         self._reports.append(report)
         if not self._take_report(perf_counter_ns()) and self._is_flusher_asleep:
             self._has_results.set()

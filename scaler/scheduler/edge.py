@@ -98,7 +98,7 @@ class SchedulerEdge:
 
     Args:
         permit_of: returns the entry of a key in the list of keys; None if no keys are required.
-        parent: the process that started this scheduler, if the scheduler ends with that process; else 0.
+        parent: the id of the process that started this scheduler, if the scheduler ends with it; else 0.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class SampledWatch:
 
 
 def new_memory_watch() -> KernelWatch | SampledWatch:
-    """Start to watch memory. Return freed memory first, or a task that reuses it would seem to need no memory."""
+    """Start to watch memory. Free unused memory first, or a task that reuses it would seem to need no memory."""
     trim_memory(0)
     if sys.platform == "linux":
         try:

@@ -36,7 +36,7 @@ UNACKNOWLEDGED_MOST = 1
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client. The oldest requests are dropped."""
 LOOK_SECONDS = 0.5
-"""Interval at which deferred requests are examined; those of a client also with each of its new requests."""
+"""Interval at which deferred requests are examined. A client's are also examined at each of its new requests."""
 DESCRIPTIONS_MOST = 16
 """Limit of the descriptions of all workers that are sent in one interval, for all clients together."""
 
@@ -185,7 +185,7 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request counts in the urgent lane; all counts arrive before the `AnswerInfo` that the census sends itself."""
+        """Request the counts in the urgent lane. All arrive before the `AnswerInfo` that the census sends itself."""
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)

@@ -5,7 +5,7 @@ receives events as ordinary mail, in the order in which they happened. docs/refe
 listener.
 
 Without a listener an event costs one comparison and allocates nothing. The usual three moves of a task (submitted,
-assigned, succeeded) are reported only for tasks that the listener follows, all other moves for every task.
+assigned, succeeded) are reported only for tasks that the listener follows. Other moves are always reported.
 """
 
 from __future__ import annotations
@@ -187,14 +187,14 @@ class ObjectGone:
 
 
 class Events:
-    """The channel to the listener. Senders create events only for a `listener`, and usual moves only if `followed`."""
+    """The channel to the listener. Senders create an event only if a listener receives it."""
 
     __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
 
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
-        """the tasks whose usual moves are reported. The container is read at each move, so the content may change"""
+        """the tasks of which all moves are reported. The container is read at each move, so the content may change"""
         self.of_objects: ActorRef | None = None
         """the listener to events of objects; None if events of objects are not reported"""
         self.of_graphs: ActorRef | None = None
@@ -207,7 +207,7 @@ class Events:
 
         Args:
             listener: the address of an actor. If the actor may fail, make it the child of a supervisor.
-            followed: the tasks whose usual moves are reported too: a set of ids, `EVERY_TASK`, or any container of ids.
+            followed: the tasks of which all moves are reported: a set of ids, `EVERY_TASK`, or any container of ids.
             wants_objects: whether events of objects are reported.
         """
         self.listener, self.followed = listener, followed

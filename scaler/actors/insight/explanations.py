@@ -86,7 +86,7 @@ def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
 
 
 def unknown_task(question: ExplainTask, worker: str) -> ExplainResponse:
-    """Return the answer about a task that the session lacks, which `worker` (empty: unknown) has run."""
+    """Return the answer about a task that the session does not have. `worker`: where the task ran; empty: unknown."""
     sentence = "the scheduler does not have it: it has just ended, or has not arrived yet"
     return ExplainResponse(question.task_id, "", UNKNOWN, sentence, worker)
 
@@ -129,7 +129,7 @@ def queue_reason(found: Capacity) -> tuple[Reason, str]:
 
 
 def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
-    """Return an explanation. If the task has a negative priority and waits longer for that, the explanation says so."""
+    """Return an explanation. If a negative priority makes the task wait longer, the explanation says so."""
     wish = user_priority_of(priority)
     if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
         return found

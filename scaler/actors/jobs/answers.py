@@ -19,7 +19,7 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
-"""First row, number of rows, status, number of frames; then the frame sizes. Several rows share one frame."""
+"""The head of a result: first row, number of rows, status, number of frames. Frame sizes follow. Rows share frames."""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -39,7 +39,7 @@ def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, A
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
-    """Return an answer that the request has to wait. `reason`: why the job is idle; empty if it runs."""
+    """Return an answer that says that the request has to wait. `reason`: why the job is idle; empty if it runs."""
     return JobResponse(request.number, JobAnswerKind.WAITS, 0, 0, b"", reason[:1000])
 
 
@@ -103,7 +103,7 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def term_of(request: JobRequest, name: str, known: float | None) -> float | None:
-    """Return a number from the terms in a request's body. `known`: the result if the number is missing or invalid."""
+    """Return a number from the terms in a request's body; `known` if the number is missing or invalid."""
     try:
         value = _checked(name, read_json(request.body)[name])
     except (ValueError, TypeError, KeyError):

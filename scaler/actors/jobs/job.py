@@ -1,4 +1,4 @@
-"""Job: the actor of one job: it submits open rows as tasks, has results written, and answers its clients.
+"""Job: the actor of one job, which submits rows as tasks, passes results to the job writer, and answers clients.
 
 Receives messages from the job keeper, its tasks, the object store (large results) and the job writer. Sends to these
 and, through the outbox, to clients. No connection owns a job. For its tasks, a job takes the place of a client session.
@@ -79,14 +79,14 @@ INCONSISTENT = (
     "its record is damaged: the number of results on disk does not match the number of ended rows. Read the results "
     'on disk; then forget the job, or run its program again with on_change="restart"'
 )
-"""Why a job stops that has no open rows, but whose counts do not match its results on disk."""
+"""Why a job without open rows stops if its counts do not match its results on disk."""
 
 REST_SECONDS = 20.0
 """A job that cannot run leaves memory after one to two intervals of this length without a request."""
 
 
 class JobActor(Actor):
-    """Runs one job: submits its rows, has their results written, and answers requests about it.
+    """Runs one job: submits its rows, passes their results to the job writer, and answers requests about it.
 
     Args:
         record: the record of the job, open for writing. Only the job writer uses it.
@@ -263,7 +263,7 @@ class JobActor(Actor):
         return self._requests.is_wanted and self._has_objects and job_state.is_open and not job_state.why_paused
 
     def continue_soon(self) -> None:
-        """Submit more rows and have results written, once the mailbox is empty."""
+        """Submit more rows, and pass results to the job writer, once the mailbox is empty."""
         if not self._will_continue:
             self._will_continue = True
             self.actor_ref.send(ContinueJob())

@@ -20,7 +20,7 @@ from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 
 SeenJobs: TypeAlias = dict[Path, JobSummary]
-"""How far each job is, by its place: changed by actors alone, the job keeper and the jobs; read by the monitor."""
+"""The progress of each job, by its place. Only the job keeper and the jobs change it; the monitor reads it."""
 
 
 def no_lockout(_owner: str) -> Lockout | None:
@@ -58,9 +58,9 @@ class JobCatalog:
         self.fresh: set[Path] = set()
         """jobs whose next actor need not ask agents for runs, because a new version has begun"""
         self.given: set[Path] = set()
-        """jobs whose record was transferred or changed, and that continue when it is opened again"""
+        """jobs that continue when their record, which was transferred or changed, is opened again"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, RequestJob]] = {}
-        """questions that jobs have, by session and number: added by the job keeper, removed by who answers"""
+        """unanswered requests, by session and number: the job keeper adds a request, and whoever answers removes it"""
         self.n_unanswered: Counter[ActorRef] = Counter()
 
     def answered(self, asked: RequestJob) -> None:

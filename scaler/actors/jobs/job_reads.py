@@ -1,4 +1,4 @@
-"""JobReads: answers to clients that read a job; keeps requests that cannot be answered yet.
+"""JobReads: answers the requests of clients that read a job, and keeps requests that cannot be answered yet.
 
 Used by the job, and by the view of a job that another program has open. Results are read from the record, so only
 results on disk are announced.

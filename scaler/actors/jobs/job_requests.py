@@ -1,7 +1,8 @@
 """JobRequests: answers requests about one job.
 
 Owned by the job, which forwards the requests of the job keeper. A request that cannot be answered yet waits in
-`JobReads`. Each change is one order for the job writer; memory and the answer follow when it is on disk.
+`JobReads`. Each change is one order for the job writer. Once the change is on disk, memory is updated and the request
+answered.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class JobRevisionError(Exception):
 
 
 class RequestedJob(Protocol):
-    """The job, as far as it does what clients ask for."""
+    """The methods of the job that `JobRequests` calls."""
 
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
@@ -72,7 +73,7 @@ class RequestedJob(Protocol):
         """Send an order to the job writer, and continue with its answer. `alone`: outside of a transaction."""
 
     def continue_soon(self) -> None:
-        """Submit further rows, and have results written."""
+        """Submit further rows, and pass results to the job writer."""
 
     def look(self) -> None:
         """Check whether the job must pause, or has ended."""
@@ -81,7 +82,7 @@ class RequestedJob(Protocol):
         """Adopt the state that is on disk."""
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
-        """Run these rows, which had ended. `n_done`: how many of them had ended well."""
+        """Mark ended rows as open, so that they run again. `n_done`: how many of the rows had succeeded."""
 
     def is_settling(self) -> bool:
         """Return whether rows submitted before the job ended may still fail."""
@@ -154,13 +155,13 @@ class JobRequests:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job may run: it needs a program while it is attended, or not all of its rows are here."""
+        """Whether a program needs the job to run, or the job, unattended and with all its rows, needs no program."""
         needs_program = self._state.terms.is_attended or not self._state.is_sealed
         return not needs_program or any(each.needs_run for each in self._programs.values())
 
     @property
     def may_run(self) -> bool:
-        """Whether the job is open, and runs without a program or has a program."""
+        """Whether the job is open and, if it needs a program, has one."""
         job_state = self._state
         return job_state.is_open and (bool(self._programs) or (job_state.is_sealed and not job_state.terms.is_attended))
 
@@ -187,7 +188,7 @@ class JobRequests:
             self._run_steps(asked, steps)
 
     def _changed_by(self) -> str:
-        """Return a sentence for a client that knows earlier work of the job."""
+        """Return a sentence that says who changed the job, for a client that knows an earlier revision."""
         terms = self._state.terms
         return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
 
@@ -306,7 +307,7 @@ class JobRequests:
             raise JobRevisionError(CHANGED)
 
     def _why_no_row_runs(self) -> str:
-        """Return why no row may run: the disk has lost which at-most-once rows have begun. Empty if they may."""
+        """Return why no row may run (the disk has lost which at-most-once rows have begun); empty if rows may run."""
         lost = self._record.lost if self._state.is_at_most_once else ""
         return f"{lost}; rows may have started, and have the option at_most_once: {ANEW}" if lost else ""
 
@@ -402,7 +403,7 @@ class JobRequests:
         self._reply_stored(asked)
 
     def _replace_rows(self, asked: RequestJob) -> Steps:
-        """Replace the arguments of known rows. Refused while rows run: their results would count for the new ones."""
+        """Replace the arguments of known rows. Refused while rows run, as old results would count for new arguments."""
         request, record = asked.request, self._record
         if self._job.is_settling():
             self._park_or_refuse(asked)
@@ -488,7 +489,7 @@ class JobRequests:
         return "its rows have started" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_started else ""
 
     def _new_terms(self, asked: RequestJob) -> JobTerms | None:
-        """Return the terms of a new version; None if it cannot begin, or has begun already: this is answered."""
+        """Return the terms of a new version. If it cannot begin, or has already begun, answer that and return None."""
         request, known, same_rows = asked.request, self._state.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
         why = self._why_no_version(asked)
         if why:
@@ -509,7 +510,7 @@ class JobRequests:
         return terms
 
     def _check_and_begin_version(self, asked: RequestJob) -> Steps:
-        """Begin a new version, unless it is another function for rows none of which may run again."""
+        """Begin a new version. Refused for a new function and the same rows if no failed row may run again."""
         record, job_state = self._record, self._state
         if asked.request.amount & JobOpenFlags.SAME_ROWS and job_state.is_at_most_once and job_state.state == DONE:
             can_run = yield lambda: not record.failed or record.has_failed(TaskStatus.NO_WORKER), NOT_READ
@@ -635,7 +636,7 @@ class JobRequests:
         self._close(asked, lambda: folder.give(record, owner), is_given)
 
     def _close(self, asked: RequestJob, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
-        """Have the record moved or removed after all earlier orders; the job continues if that fails."""
+        """Move or remove the record by `order`, after all earlier orders. If that fails, the job continues."""
         self.is_closing = True
 
         def then(value: T, error: BaseException | None) -> None:
@@ -649,7 +650,7 @@ class JobRequests:
         self._job.order(order, then, alone=True)
 
     def _stay_open(self, asked: RequestJob, answer: JobResponse) -> None:
-        """Refuse a request to close or change the record, which has failed, and continue."""
+        """Refuse a request whose change to the record has failed, and continue."""
         self.is_closing = False
         self._reply(asked, answer)
         deferred, self._deferred = self._deferred, []

@@ -52,7 +52,7 @@ class JobState:
         return self.lockout.reason if self.lockout is not None and self.is_open else self.trouble
 
     def end(self, results: Sequence[RowResult]) -> Iterator[Sequence[int]]:
-        """These are on disk. Go through the rows that had not ended before."""
+        """Count results that are on disk. Yield the rows that had not ended before."""
         for result in results:
             is_failure = result.status != TaskStatus.SUCCESS
             new = self.rows.end(result.row, result.n_rows, is_failure=is_failure)
@@ -73,7 +73,7 @@ class JobState:
         self.failures = [*self.failures, *damaged][:FAILURES_SHOWN]
 
     def why_stop(self) -> str:
-        """Return that too many rows have failed, if that is so and it is open."""
+        """Return a sentence if the job is open and too many rows have failed; else an empty text."""
         most, failed, ended = self.max_failures, self.rows.failed, self.rows.done + self.rows.failed
         if most is None or not self.is_open:
             return ""

@@ -1,8 +1,8 @@
 """JobReader: answers requests about a job that another program has open, from the record that this program writes.
 
 Takes the place of the job's own actor. Receives messages of the job keeper and the job writer. Sends to these and,
-through the outbox, to clients. Refuses requests that would change the job, with the name of the other program. When the
-lock is free or the job was removed, this actor ends, and the next actor of the job receives the open requests.
+through the outbox, to clients. A request that would change the job is refused, and the refusal names the other program.
+When the lock is free or the job was removed, this actor ends, and the next actor of the job receives the open requests.
 """
 
 from __future__ import annotations

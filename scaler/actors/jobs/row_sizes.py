@@ -1,6 +1,7 @@
 """RowSizes: how many rows of a job travel as one task, a range, and how the results of a range are stored.
 
-Used by the job. Like in maps, a row of unknown duration travels alone, and later rows in ranges of some milliseconds.
+Used by the job. Like in maps, a row of unknown duration travels alone, and later rows travel in ranges of some
+milliseconds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class RowSizes:
         self._mean_us: float | None = None
 
     def learn(self, rows: int, total_us: int) -> None:
-        """So many rows have taken so long. The mean rises fast, and falls slowly."""
+        """Update the mean duration: `rows` rows took `total_us`. The mean rises fast, and falls slowly."""
         mean_us, known = total_us / rows, self._mean_us
         self._mean_us = mean_us if known is None or mean_us > known else (3 * known + mean_us) / 4
 

@@ -1,4 +1,4 @@
-"""Row values: the functions that a job's tasks need, at the object store, and large results on their way to the job.
+"""Row values: stores the functions and values that a job's tasks need, and fetches large results.
 
 Used by the job. A large result stays with its agent until the job has fetched the bytes.
 """

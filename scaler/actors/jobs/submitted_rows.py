@@ -62,7 +62,7 @@ class SubmittedRows:
         self._tasks.add(first, self._spawn(TaskActor(task, context)), n_rows)
 
     def have_ended(self, results: Iterable[RowResult]) -> None:
-        """The results of these rows are on disk."""
+        """Remove rows whose results are on disk from `marks` and `reopened`."""
         for each in results:
             self.marks.discard(each.row)
             if self.reopened:

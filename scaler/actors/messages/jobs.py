@@ -50,7 +50,7 @@ class OrderDone:
 
 @message
 class ContinueJob:
-    """job -> itself: submit more rows, or have results written."""
+    """job -> itself: submit more rows, or pass results to the job writer."""
 
 
 @message

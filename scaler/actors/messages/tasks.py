@@ -149,7 +149,7 @@ class RunRecalled:
 
 @message
 class RangeTooLong:
-    """balancer -> task: the range is too long for a turn. Split it: each row reports ready as a task of its own."""
+    """balancer -> task: the range is too long for a turn; split it into a task for each row."""
 
     attempt: int
 

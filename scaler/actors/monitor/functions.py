@@ -165,7 +165,7 @@ def _short_id(packed: bytes) -> bytes:
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Extrapolate a sample of (count, mean duration): the microseconds, and the number of tasks without a duration."""
+    """Return the microseconds of `tasks` tasks, extrapolated from a sample, and how many have no known duration."""
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

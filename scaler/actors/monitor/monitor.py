@@ -65,7 +65,7 @@ WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""The most runs that are read of all agents' reports together; but at least `RUNS_LEAST` of each report."""
+"""Limit of the runs read of all agents' reports together; but at least `RUNS_LEAST` of each report are read."""
 
 SEEN_MILLISECONDS = 200
 """The age from which runs are shown. A younger run often ends before a viewer could look at it."""
@@ -241,7 +241,7 @@ class Monitor(Actor):
             self._observe_runs(state.runs, seen.identity.worker_names)
 
     def _observe_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
-        """Store the oldest runs of an agent's report: fewer runs of each report, the more agents send reports."""
+        """Store the oldest runs of an agent's report. The more agents report, the fewer runs of each are stored."""
         now_us = self._board.time_us()
         most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
         for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):

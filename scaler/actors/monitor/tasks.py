@@ -91,11 +91,11 @@ class SampledTasks:
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """by short id of an open watched task: id, actor that explains the task, and node's position (task: -1)"""
+        """open watched tasks by short id: the id, the actor that explains the task, the position in a graph or -1"""
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
-        """the tasks whose usual moves are reported to the monitor"""
+        """the tasks of which all moves are reported to the monitor"""
         self.moves = 0
 
     # Watched tasks
@@ -220,7 +220,7 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return at most `SHOWN_MOST` tasks changed since the last call (if `is_first`: of all), and their number."""
+        """Return tasks changed since the last call (all if `is_first`), at most `SHOWN_MOST`, and how many changed."""
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]

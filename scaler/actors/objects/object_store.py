@@ -273,7 +273,7 @@ class ObjectStore(Actor):
         self._report_lost(object_id, stored)
 
     def _report_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
-        """Report a lost object to its owner and to the graphs that need it, which can have the value computed again."""
+        """Report a lost object to its owner and to the graphs that need it, so that they can run its task again."""
         lost = ObjectLost(object_id, stored.lost)
         for graph in self._table.graphs.get(object_id, ()):
             graph.send(lost)

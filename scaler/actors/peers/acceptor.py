@@ -284,7 +284,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer without permission, or incompatible with the scheduler or other peers; return whether so."""
+        """Refuse a peer that has no permission, or does not fit the scheduler or other peers. Return whether so."""
         hello = arrived.hello
         known = self._present(key)
         reason = (

@@ -1,4 +1,4 @@
-"""Accounts: of each root client, its number among the clients of its owner, and its label.
+"""Accounts: the number of each root client among the clients of its owner, and the label of each root client.
 
 The acceptor opens accounts, and the directory closes them. An account is a pair: the owner, and a number
 (`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth, also after that

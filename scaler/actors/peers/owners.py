@@ -1,4 +1,4 @@
-"""Owners: to whom connections, and all that depends on them, belong, with counts and bounds of their work.
+"""Owners: the owners of connections and of all that depends on connections, with counts and bounds of their work.
 
 An owner is a name on the list of keys or, where the permissions of a folder replace keys, a user of this machine. Where
 no key is needed, all connections belong to one unnamed owner. Clients inside tasks have the owner of their task. The

@@ -169,7 +169,7 @@ class Peer:
         self.left = 0
         """the number of the last message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
-        """the acknowledged number when the window of the peer was last found closed, and the time of that"""
+        """the acknowledged number, and the time, at which the window of the peer was last found closed"""
         self.is_invalid = False
         """whether the session cannot resume, because some messages were dropped or could not be read"""
 

@@ -167,7 +167,7 @@ class ConstrainedQueue:
         return bool(self.waiting)
 
     def freed(self, worker: ActorRef) -> None:
-        """Have the host of a worker rechecked, because a worker or an amount of a resource may have been freed."""
+        """Recheck the host of a worker later, because a worker or an amount of a resource may have been freed."""
         host = self._nodes.host_of(worker)
         if host is not None:
             self._changed[host] = None
@@ -344,14 +344,14 @@ _by_turn = attrgetter("turn")
 
 
 class ClassTurns:
-    """Lets the resource classes, and `plain`, the queue of the tasks without requests, take turns."""
+    """Alternates between the resource classes and `plain`, the queue of the tasks without requests."""
 
     def __init__(self, plain: FairShare) -> None:
         self.plain = ResourceClass(Needs(), plain)
         self._number = 2
 
     def next(self, classes: Iterable[ResourceClass], with_plain: bool = True) -> ResourceClass:
-        """Return the class whose first task is assigned next, also the tasks without requests if `with_plain`."""
+        """Return the class whose first task is assigned next. `with_plain`: include the tasks without requests."""
         plain = self.plain
         for resource_class in classes:
             # a new class precedes only the one that has just had its turn

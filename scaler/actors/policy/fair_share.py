@@ -1,4 +1,4 @@
-"""FairShare: waiting tasks, where owners take turns, and the clients of each owner among themselves: the policy `fair`.
+"""FairShare: the policy `fair`: owners with waiting tasks take turns, and so do the clients of each owner.
 
 All owners with waiting tasks form a ring (round robin). At its turn an owner has as many turns of its accounts as its
 share is, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own.

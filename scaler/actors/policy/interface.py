@@ -43,7 +43,7 @@ class Decisions:
     look_at: float | None = None
     """the latest time at which to request decisions again; None: only after a change"""
     split: list[TaskReady] = field(default_factory=list)
-    """ranges that are too long: each row reports ready as a task of its own, ahead of new tasks"""
+    """ranges that are too long: each row becomes a task of its own, ahead of new tasks"""
 
 
 @dataclass(frozen=True, slots=True)

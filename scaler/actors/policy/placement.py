@@ -72,7 +72,7 @@ class Placement:
         self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
 
     def ready(self, tasks: Iterable[TaskReady]) -> None:
-        """Add ready tasks. A task may report ready again, with a higher attempt."""
+        """Add ready tasks. A task may be added again, with a higher attempt."""
         if self._admission is not None:
             tasks = list(tasks)
             for task in tasks:
@@ -83,7 +83,7 @@ class Placement:
         self._queue.put(tasks)
 
     def ready_constrained(self, tasks: Iterable[TaskReady]) -> None:
-        """Add ready tasks that request resources. A task may report ready again, with a higher attempt."""
+        """Add ready tasks that request resources. A task may be added again, with a higher attempt."""
         for task in tasks:
             refusal = self._constrained.put(task)
             if refusal:
@@ -178,7 +178,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
     def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        """Subtract recalled tasks of a worker, which will report ready again. Return whether to request decisions."""
+        """Subtract recalled tasks of a worker, which will be added again. Return whether to request decisions."""
         for function_id in function_ids:
             self._durations.distrust(function_id)
         self._call_only.get(worker, self._loads).remove_recalled(worker, tasks, work_us)

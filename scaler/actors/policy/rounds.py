@@ -1,7 +1,8 @@
 """Rounds: decides when to recall tasks from workers, and how many.
 
-Two checks run periodically while there is a reason: for idle workers while tasks wait at other workers, and for stuck
-workers, where tasks wait and no task ends. The settings give the least time between two rounds of recalls.
+Two checks run periodically while there is a reason. One looks for idle workers while tasks wait at other workers. The
+other looks for stuck workers, at which tasks wait and no task ends. The settings give the least time between two rounds
+of recalls.
 """
 
 from __future__ import annotations

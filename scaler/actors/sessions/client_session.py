@@ -168,7 +168,7 @@ class ClientSession(Session):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """Queue for the quota with the held tasks that no agent runs, since all agents have returned."""
+        """Let the held tasks that no agent runs wait for the quota, since all agents have returned."""
         self._held.awaits_agents = False
         if self._held:
             self._owner.wait(self.actor_ref)

@@ -7,8 +7,8 @@ session ends. The tasks of an ended nested session are cancelled, since nested t
 Nested tasks name the account of their root client, so a recursion has the share of one client. Code in a task could
 name another account; it could also do anything else to a worker.
 
-The session reports to the agent when the process only waits, and may be stopped. It reports again when an item for the
-client is about to be sent, so that the process must continue.
+The session reports to the agent when the process does nothing but wait, so that the agent may stop it. The session
+reports again when an item for the client is about to be sent, so that the process must continue.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Session(Actor):
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by the clock of the peer"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """the first interval between heartbeats, perhaps with a stop of the peer, and the shortest; 0 if unknown"""
+        """the first interval between heartbeats, which may include a stop of the peer, and the shortest; 0: unknown"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
 

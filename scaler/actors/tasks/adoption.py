@@ -81,7 +81,7 @@ class AdoptionTable:
 
 
 class Adoption(Actor):
-    """Matches the runs that agents hold with tasks of clients and jobs. Each waits `keep_seconds` for the other."""
+    """Matches runs held by agents with tasks of clients and jobs. A run or task waits `keep_seconds` for the other."""
 
     def __init__(self, table: AdoptionTable, keep_seconds: float) -> None:
         self._table = table

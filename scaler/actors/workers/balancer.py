@@ -9,7 +9,7 @@ capacity; the policy only counts the task.
 
 When the balancer fails, all tasks and workers report again, and durations are measured again. Earlier reports of tasks
 in its mailbox are dropped. An assignment sent just before may reach its worker after the task has reported "ready"
-again. Then the task stops the older run: it may start twice, but ends once.
+again. Then the task stops the older run, so a task may start twice, but ends once.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Balancer(Actor):
         for ready, name in pinned.values():
             worker = self._by_name.get(name)
             if worker is None:
-                sentence = f"the task was refused: only worker {name} may run it, and no longer takes tasks"
+                sentence = f"the task was refused: only worker {name}, which no longer takes tasks, may run it"
                 ready.task.send(TaskRefused(ready.attempt, sentence))
             else:
                 self._policy.resumed(worker, 1, 0)
@@ -225,7 +225,7 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign a task that a client waits for to a paused worker. Split a range: the client asks again for a row."""
+        """Assign a task to a paused worker, because a client wants the result. Split a range: the client asks again."""
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -75,7 +75,7 @@ from scaler.wire.messages.worker import (
 )
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
-"""Statuses of runs that measure how long tasks take. A run that was dropped from the queue took no time."""
+"""The statuses of runs whose durations are measured. A run that was dropped from the queue took no time."""
 
 
 ANSWER_SECONDS = 0.2

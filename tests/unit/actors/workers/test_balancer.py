@@ -821,7 +821,7 @@ def test_a_task_for_a_worker_that_is_not_connected_is_refused() -> None:
     bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
     scene.ready_for("w-1", 2)
     [refused] = scene.received()
-    assert "only worker w-1 may run it, and no longer takes tasks" in refused.sentence
+    assert "only worker w-1, which no longer takes tasks, may run it" in refused.sentence
     assert scene.worker.take(AssignTasks) == []
 
 

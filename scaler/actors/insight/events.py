@@ -5,7 +5,7 @@ receives events as ordinary mail, in the order in which they happened. docs/refe
 listener.
 
 Without a listener an event costs one comparison and allocates nothing. The usual three moves of a task (submitted,
-assigned, succeeded) are reported only for tasks that the listener follows. Other moves are always reported.
+assigned, succeeded) are reported only for tasks that the listener follows. All other moves are reported for every task.
 """
 
 from __future__ import annotations

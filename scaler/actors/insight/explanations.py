@@ -1,4 +1,4 @@
-"""Explanations: what an open task waits for, as a word and as one sentence for people that says what to do.
+"""Explanations: what an open task waits for, as a word, and as a sentence that tells people what to do.
 
 The part that has the task (the task, its graph, the balancer or its worker proxy) answers or forwards a question.
 """

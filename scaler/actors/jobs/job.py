@@ -62,7 +62,7 @@ FIRST_ROWS, FIRST_PER_WORKER = 64, 8
 """Limit of submitted rows while their duration is unknown; `FIRST_PER_WORKER` is added for each worker."""
 
 WRITE_SECONDS = 0.05
-"""Pause between two writes of results: writing a few results costs as much as writing many."""
+"""Pause between two writes of results, because writing a few results costs as much as writing many."""
 
 GROUP_BYTES = 1024 * 1024
 """Size at which a group of results is full; `--keep-bytes` may be exceeded by one group."""
@@ -627,7 +627,7 @@ class JobActor(Actor):
         store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
 
     def has_unwritten(self) -> bool:
-        """Return whether rows have ended whose results are not on disk."""
+        """Return whether any row has ended without its result being on disk."""
         return bool(self._results or self._is_writing)
 
     def has_started(self) -> bool:

@@ -88,7 +88,7 @@ class RequestedJob(Protocol):
         """Return whether rows submitted before the job ended may still fail."""
 
     def has_unwritten(self) -> bool:
-        """Return whether rows have ended whose results are not on disk."""
+        """Return whether any row has ended without its result being on disk."""
 
     def has_started(self) -> bool:
         """Return whether a worker has had a row under this scheduler."""
@@ -133,7 +133,7 @@ class JobRequests:
         self._deferred: list[RequestJob] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self._reported_idle = ""
-        """the reason for which the job was idle when parked requests were last looked at"""
+        """why the job was idle when parked requests were last examined"""
         self.is_closing = False
         """whether the record is being closed or replaced; requests are deferred and nothing else is written"""
         self._verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
@@ -254,7 +254,7 @@ class JobRequests:
         return ", ".join(each.label or "?" for key, each in self._programs.items() if key is not asked.session)
 
     def _is_alone(self, asked: RequestJob) -> bool:
-        """Return whether one call of this client alone is at work on the job."""
+        """Return whether only one call, of this client, works on the job."""
         mine = self._programs.get(asked.session)
         return not self._other_programs(asked) and (mine is None or mine.n_calls <= 1)
 

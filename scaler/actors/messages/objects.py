@@ -34,7 +34,7 @@ class StoreObject:
     payer: Owner | None = None
     """the owner whose quota the object counts against; None: no quota"""
     function_id: ObjectId | None = None
-    """the function that computed this result, which is never refused; None if the object is not a result"""
+    """of a result, which is never refused: the function that computed it; None for other objects"""
     graph_client: ClientId | None = None
 
     @property

@@ -254,7 +254,7 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """session of an admin -> all other sessions in turn: answer for a task of your client, or ask the next `others`."""
+    """session of an admin -> all other sessions in turn: answer for your client's task, or forward this to `others`."""
 
     question: ExplainTask
     others: Iterator[ActorRef]

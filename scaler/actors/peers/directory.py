@@ -30,7 +30,7 @@ BACK_SECONDS = 2.5
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
 MARKS_MOST = 1024
-"""The number of marks from which marks that are close together for their age are dropped."""
+"""From this number of marks on, marks that are close together for their age are dropped."""
 PRECISION = 0.02
 """The least distance in time between two old marks, as a share of their age."""
 

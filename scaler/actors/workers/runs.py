@@ -98,7 +98,7 @@ class RunRecord:
         self.counted = 1
         """the places of the run (per row of a range): 1, plus 1 for each later attempt that is assigned before its end
 
-        Otherwise the balancer would assign the task here again at once, in a loop.
+        Without the addition, the balancer would assign the task here again at once, in a loop.
         """
         self.released = self.released_us = 0
         """the places and the work that the run gives up while it is blocked; 0 while it is not blocked"""

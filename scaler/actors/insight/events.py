@@ -194,7 +194,7 @@ class Events:
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
-        """the tasks of which all moves are reported. The container is read at each move, so the content may change"""
+        """tasks for which all moves are reported. The container is read at each move, so the content may change"""
         self.of_objects: ActorRef | None = None
         """the listener to events of objects; None if events of objects are not reported"""
         self.of_graphs: ActorRef | None = None
@@ -207,7 +207,7 @@ class Events:
 
         Args:
             listener: the address of an actor. If the actor may fail, make it the child of a supervisor.
-            followed: the tasks of which all moves are reported: a set of ids, `EVERY_TASK`, or any container of ids.
+            followed: tasks for which all moves are reported: a set of ids, `EVERY_TASK`, or any container of ids.
             wants_objects: whether events of objects are reported.
         """
         self.listener, self.followed = listener, followed

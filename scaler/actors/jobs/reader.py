@@ -41,7 +41,7 @@ def needs_program(job_state: JobState) -> bool:
 
 
 class LeftJobError(Exception):
-    """Error for a program that only reads and may not lock this job: the job's own program may still need the lock."""
+    """Error for a program that only reads a job, and may not lock it: the job's own program may still need the lock."""
 
 
 class JobFreeError(Exception):

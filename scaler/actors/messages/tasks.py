@@ -254,7 +254,7 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """session of an admin -> all other sessions in turn: answer for your client's task, or forward this to `others`."""
+    """session of an admin -> all other sessions in turn: answer for your client's task, or ask the next of `others`."""
 
     question: ExplainTask
     others: Iterator[ActorRef]

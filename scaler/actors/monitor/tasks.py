@@ -95,7 +95,7 @@ class SampledTasks:
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
-        """the tasks of which all moves are reported to the monitor"""
+        """tasks for which all moves are reported to the monitor"""
         self.moves = 0
 
     # Watched tasks

@@ -419,7 +419,7 @@ class ClientSession(Session):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Ignore the report that the client only waits: only clients inside tasks can be stopped while they wait."""
+        """Ignore the report that the client merely waits: only clients inside tasks can be stopped while they wait."""
 
     @handles(Batch[InfoRequest])
     def _request_info(self, batch: Batch[InfoRequest]) -> None:

@@ -89,7 +89,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report to the agent that the client only waits, unless an item is pending: the client then reports again."""
+        """Report to the agent that the client merely waits; not if an item is pending, as the client reports again."""
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

@@ -253,8 +253,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
                 default, raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the
                 results of unchanged rows and runs all others. Only with `job`.
-            keep_for: the time since its last change after which the job is removed: seconds, a text such as "12h",
-                "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job. Only with `job`.
+            keep_for: the time from the last change of the job to its removal: seconds, a text such as "12h", "30d" or
+                "1y" (365 days), or "ever". None leaves the time as it is; a new job gets 30 days. Only with `job`.
 
         Raises:
             JobConflictError: if the job of this name has another function, other rows or other options.
@@ -307,8 +307,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             iterable: the arguments of each row: tuples or lists.
             name: the name of the job.
             job: another spelling of `name`, as in `map`: pass one of the two.
-            keep_for: the time since its last change after which the job is removed: seconds, a text such as "12h",
-                "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job.
+            keep_for: the time from the last change of the job to its removal: seconds, a text such as "12h", "30d" or
+                "1y" (365 days), or "ever". None leaves the time as it is; a new job gets 30 days.
             on_change: the treatment of an existing job of this name with another function or other rows. "raise" raises
                 `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the results of unchanged
                 rows and runs all others.

@@ -1,7 +1,8 @@
 """Core: the link, functions and stored objects that all copies of a client in this process share.
 
 Called by `Client`, in any thread of the user; prepares calls and passes them to the link. The core holds no reference
-to a client, which could then not be garbage-collected. No part of a call is sent before the whole call is checked.
+to a client, because the client could then not be garbage-collected. No part of a call is sent before the whole call is
+checked.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ _UNREAD_VALUE: Any = None
 """a placeholder result for the base class; the value itself is read when `result` is called"""
 
 CANCEL_ATTEMPTS = 3
-"""The maximum number of requests of one `cancel_waiting`: a prefetched task is returned or starts a little later."""
+"""The maximum number of requests of one `cancel_waiting`. A prefetched task is returned, or starts, after the first."""
 
 _NO_CALLBACKS: Any = ()
 """an empty placeholder, which a list replaces when the first callback is added"""
@@ -87,7 +87,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the next `notify_all`, at most `timeout` seconds. Return False if the time-out passed.
 
-        The standard library's method waits: a cancelled task is interrupted there, not in code of this package.
+        It waits in the standard library's method, so a cancelled task is interrupted there and not in this package.
         """
         if self._waiters is None:
             self._waiters = []

@@ -1,7 +1,7 @@
 """CallMaker: the common part of both clients' cores: functions, arguments, ids, terms of tasks, stored objects.
 
 Called by clients, in any thread of the user; prepares calls, which the core passes to the link. The maker holds no
-reference to a client, which could then not be garbage-collected.
+reference to a client, because the client could then not be garbage-collected.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CallMaker(Generic[L, F]):
 
         Args:
             name: overrides the name in the options.
-            spawns: whether each task draws numbers by the seed and the number of the task, as in a map or graph.
+            spawns: whether each task draws numbers of its own from the seed, as in a map or graph.
         """
         run_options = options.spawning_options if spawns else options.run_options
         context = task_context.current

@@ -187,7 +187,7 @@ class MapRun:
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
     def _await_first(self) -> None:
-        """Wait briefly for the first result: once the duration of a task is known, tasks of several rows are sent."""
+        """Wait briefly for the first result. Once the duration of a task is known, tasks of several rows are sent."""
         if self._n_items >= 0 and not self._link.is_nested and self._is_duration_unknown():
             self._wait(self._submitted - self._done - 1, PROBE_SECONDS)
 
@@ -231,7 +231,7 @@ class MapRun:
     def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
-        Rows that refer to objects start a new queue: the thread may take the earlier queue before it stores objects.
+        Rows that refer to objects start a new queue, because the earlier one may be taken before objects are stored.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False

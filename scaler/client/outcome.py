@@ -339,7 +339,7 @@ def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
         raise ValueError(f"task {name} has not ended, so it has no measurements yet")
     if not data:
         raise ValueError(
-            f"task {name} was not measured: ask for it with profiling=True, of the client or of options(). A task that "
-            "was cancelled or lost its process has no measurements"
+            f"task {name} was not measured: turn measuring on with profiling=True, of the client or of options(). "
+            "A task that was cancelled or lost its process has no measurements"
         )
     return ProfilingInfo(*PROFILE.unpack(data))

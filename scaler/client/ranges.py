@@ -20,7 +20,7 @@ from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_
 
 
 class OpenRanges:
-    """The ranges among the open tasks, and the number of rows of each range; `window` are the submitted tasks."""
+    """The ranges among the open tasks, and the number of rows of each range. `window` has the submitted tasks."""
 
     def __init__(self, tasks: dict[TaskId, Entry], window: Window) -> None:
         self._tasks = tasks
@@ -159,7 +159,7 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row has as many frames as each of the `n_rows` rows with `frames`, and may join their task."""
+    """Return whether a row has as many frames as each of the `n_rows` rows with `frames`, so that it may join them."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 

@@ -1,6 +1,6 @@
 """The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Edges are in a few long lists. A million small lists keep the garbage collector busy, which took three times as long.
+Edges are in a few long lists. A million small lists took three times as long: they keep the garbage collector busy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
         dependencies: the dependencies of all nodes, one node after the other; with repetitions.
 
     Raises:
-        graphlib.CycleError: if nodes depend on each other in a circle, even if none is needed; it names one circle.
+        graphlib.CycleError: if nodes depend on each other in a circle, even unneeded ones; the error names one circle.
     """
     starts = [0, *accumulate(counts)]
     missing = list(counts)
@@ -74,7 +74,7 @@ def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) 
 
     Args:
         starts: where the dependencies of each node begin in `dependencies`.
-        missing: a number for each node, above 0 for nodes that never become ready: in a circle, or in need of one.
+        missing: a number for each node, above 0 for nodes that never become ready: in a circle, or after one.
     """
     node = next(node for node, left in enumerate(missing) if left)
     seen: dict[int, int] = {}

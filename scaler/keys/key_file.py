@@ -113,7 +113,7 @@ class KeyFile:
         """Write the key to a file.
 
         Raises:
-            FileExistsError: if the file exists, and `is_new`; otherwise the file is replaced.
+            FileExistsError: if `is_new` and the file exists; without `is_new`, an existing file is replaced.
             OSError: if the file cannot be written.
         """
         values = {"version": VERSION, "role": self.role, "name": self.name, "addresses": self.addresses}

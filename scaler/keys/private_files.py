@@ -54,7 +54,7 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
     """Write a file of mode 0600, completely or not at all.
 
     Raises:
-        FileExistsError: if the file exists, and `is_new`; otherwise the file is replaced.
+        FileExistsError: if `is_new` and the file exists; without `is_new`, an existing file is replaced.
         OSError: if the file cannot be written.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")

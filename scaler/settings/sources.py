@@ -117,7 +117,7 @@ def completes_from_outside(
 
 
 def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator for a constructor whose arguments are completed by the constructors that receive them."""
+    """Return a decorator for a constructor that passes its arguments to other constructors, which complete them."""
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         signature = _with_settings(init, *tables)

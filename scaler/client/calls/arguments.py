@@ -1,4 +1,4 @@
-"""Arguments as the client sends them: one block per call, frames for its larger values, and objects for large ones.
+"""Arguments as the client sends them: one block per call, frames for larger values, and objects for the largest.
 
 Called by the client for each task, at once, so that later changes of an argument have no effect.
 """

@@ -64,7 +64,7 @@ def pickled(serializer: Serializer) -> bytes:
 
 
 _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
-"""address of the scheduler for whose tasks values are being pickled, and a list to collect the call's references"""
+"""while values are pickled for tasks: the address of the tasks' scheduler, and a list to collect references"""
 
 
 @contextmanager
@@ -86,5 +86,5 @@ def held_by_call() -> list[Any] | None:
 
 
 def address_to_take(address: str) -> str:
-    """Return the address to pickle for a client of the scheduler at `address`: in its own tasks a placeholder."""
+    """Return the address that is pickled for clients of the scheduler at `address`: a placeholder in its tasks."""
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

@@ -236,7 +236,7 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Return `problem` with the function's name, and for "argument 2: ..." with the name of the parameter."""
+        """Return `problem` with the name of the function; "argument 2: ..." also gets the name of the parameter."""
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:

@@ -117,7 +117,7 @@ class _GraphPacker:
         return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), wanted
 
     def _index(self, key: str, position: int) -> int:
-        """Return the index in the id of a node: its position, or in a graph with a seed a number made from the key."""
+        """Return the index in a node's id: its position, or a number made from the key if the graph has a seed."""
         if self._seeded is None:
             return position
         index = key_number(key)
@@ -148,7 +148,7 @@ class _GraphPacker:
     def _arguments(self, call: Call, is_lighter: bool = False) -> tuple[bytes, Frames, bytes, bytes]:
         """Return the block of arguments, the frames, the ids of the objects, and the positions of the needed results.
 
-        If the call `is_lighter`, all values that are large enough become objects.
+        `is_lighter`: whether all values that are large enough become objects.
         """
         block = object_ids = needed = b""
         frames, free_bytes = NO_FRAMES, CARRIED_BYTES
@@ -174,7 +174,7 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Return an argument, packed, data only once. At most `free_bytes` of a literal travel with the call."""
+        """Pack an argument; data is packed only once. At most `free_bytes` of a literal travel with the call."""
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)

@@ -95,7 +95,7 @@ class RepeatedValues:
         return reference
 
     def _evict(self, most: int) -> None:
-        """Forget values that no further call needs, and beyond `KEPT_BYTES` the oldest, except the `most` latest."""
+        """Forget values that no further call needs, then the oldest above `KEPT_BYTES`, but not the `most` latest."""
         for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

@@ -83,9 +83,9 @@ class StaleModules:
         return needed
 
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
-        """Watch modules, and return their versions; for a module that is watched already, only a new version.
+        """Watch modules. Return their versions, without unchanged versions of modules that were watched before.
 
-        Versions are stored before files: another thread would take a file without a version for an edited module.
+        Versions are stored before files, or another thread would take a file without a version for an edited module.
         """
         found = self._versions.find_new(files)
         self._versions.accept(found)

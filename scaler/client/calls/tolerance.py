@@ -44,7 +44,7 @@ class FailureTolerance:
             self.judge(n_ended)
 
     def judge(self, n_ended: int, *, is_end: bool = False) -> None:
-        """Raise `TooManyFailuresError` if too many of `n_ended` tasks have failed; `is_end` once all have ended."""
+        """Raise `TooManyFailuresError` if too many of `n_ended` tasks have failed. `is_end`: whether all have ended."""
         if self._first is None or self._most is None or not exceeds(self._most, self._failed, n_ended, is_end):
             return
         error, index = self._first

@@ -41,7 +41,7 @@ class Story:
         worker: the worker that has or had the task; empty if unknown, as after 10,000 further ended tasks.
         tries: the number of the current try, from 1; 0 if unknown.
         past: why the earlier tries ended; empty if there were none.
-        seconds: how long at least the task has waited in this state, or run; None: unknown.
+        seconds: the least time for which the task has waited in this state, or run; None: unknown.
     """
 
     task_id: bytes

@@ -223,7 +223,7 @@ def _read_object(sent: SentObject) -> ObjectInfo:
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:
-    """Return the names of workers. Raise `ConfigError` if two have the same name, which must address one worker."""
+    """Return the names of workers. Raise `ConfigError` if two are the same, because a name must address one worker."""
     names = [worker.name for worker in workers]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:

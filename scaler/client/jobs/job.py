@@ -310,12 +310,12 @@ class Job:
         With the option `at_most_once`, only failed rows that were never sent to a worker run again.
 
         Args:
-            fn: a corrected function for all failed and open rows, for which running rows start again; done rows keep
+            fn: a corrected function for all failed and open rows. Running rows start again with it; done rows keep
                 their results. Existing iterators over results then raise `JobConflictError`. None: the function of the
                 job.
 
         Raises:
-            JobError: if `at_most_once` forbids to run any failed row again, the job no longer exists, or, with `fn`,
+            JobError: if `at_most_once` forbids that any failed row runs again, the job no longer exists, or, with `fn`,
                 another program uses the job or has not submitted all rows.
             JobConflictError: if another call has changed the job, or another minor version of Python made it.
             TypeError, SerializeObjectError: if `fn` is not a function that `Client.map` takes.

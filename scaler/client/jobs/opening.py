@@ -65,7 +65,7 @@ class JobWork:
         function: the serialised function.
         sources: the sources of the modules that travel with the function, by module name.
         is_attended: whether the job runs only while a client needs its results.
-        keep_seconds: the seconds since its last change after which the job is removed; None leaves this time as it is.
+        keep_seconds: the seconds from the last change of the job to its removal; None leaves this time as it is.
         max_failures: the option of the same name; None allows any number.
         n_calls: a function that returns the number of calls of this client that use the job, including this one.
         deadline: the end of the call, in seconds of the monotonic clock; None: no deadline.

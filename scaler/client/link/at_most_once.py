@@ -1,7 +1,7 @@
 """At most once: marks calls with the option `at_most_once` that may have started, and makes claims of results.
 
-Used by the open work. A claim requests from the next scheduler a result that an agent holds, and runs nothing. A call
-is sent unmarked only if no scheduler can have received it.
+Used by the open work. A claim requests a result from the next scheduler if an agent holds the result; it runs nothing.
+A call is sent unmarked only if no scheduler can have received it.
 """
 
 from __future__ import annotations

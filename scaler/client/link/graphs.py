@@ -1,7 +1,7 @@
 """Graphs: the open graphs of a client, and their inputs: results of other tasks of the client.
 
-Used by the open work. A graph is sent once the tasks that it needs were sent; the scheduler waits for their results. A
-result that arrived before the scheduler knew that a graph needs it is sent on request.
+Used by the open work. A graph is sent after the tasks that it needs; the scheduler waits for their results. A result
+that arrived before the scheduler knew that a graph needs it is sent on request.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class OpenGraphs:
         return self._by_task.get(task_id)
 
     def oldest(self) -> TaskId | None:
-        """Return a task of the first graph whose result has not arrived."""
+        """Return a task without an arrived result from the first graph."""
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
     def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
-        """Return the graph and the sink of an arrived result, or None. An ended graph may keep its inputs' futures."""
+        """Return the graph and sink of an arrived result, or None. An ended graph may keep the futures of its inputs."""
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
@@ -161,7 +161,7 @@ class Dependents:
             self.on_sent(task_id)
 
     def on_sent(self, task_id: TaskId) -> None:
-        """Send the graphs that waited only for this task, which was sent, or whose claimed result is decided."""
+        """Send the graphs that waited only for this task, after it was sent or the claim of its result was answered."""
         for graph in self._by_task.pop(task_id, ()):
             unsent = self._held.get(graph.spec.graph_id)
             if unsent is None:

@@ -130,7 +130,7 @@ class UnreadResult:
 
     @property
     def outcome(self) -> TaskResult | None:
-        """The result of the resubmitted task; None if that has not arrived, or is large."""
+        """The result of the resubmitted task; None if the result has not arrived, or is large."""
         return self._outcome
 
     def ask(self, receiver: ResultReceiver) -> None:
@@ -237,7 +237,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Those `in_transit` count a loss: they may have ended the scheduler."""
+        """Mark all uncertain results as lost. A result `in_transit` counts a loss: it may have ended the scheduler."""
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit
@@ -347,7 +347,7 @@ class LargeResults:
         return self.unread.get(object_id)
 
     def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:
-        """Return the results with the call and the state of `unread`, so that the call runs once for all of them."""
+        """Return all results with the same call and state as `unread`, so that the call runs once for all of them."""
         if not isinstance(unread.call, GraphEntry):
             return [unread]
         return [each for each in self.unread.in_state(unread.state) if each.call is unread.call]
@@ -502,5 +502,5 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return the request for a large result: for its location if this process can map shared memory, else its bytes."""
+    """Return the request for a large result, or only for its location if this process can map shared memory."""
     return ObjectRequest(object_id, not can_share())

@@ -138,7 +138,7 @@ class ClientLink:
         self._put(partial(self._work.release, object_id))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report to the scheduler that the process only waits. See `task_context.WaitReporter`."""
+        """Report to the scheduler that the process does nothing but wait. See `task_context.WaitReporter`."""
         if self.is_nested:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 

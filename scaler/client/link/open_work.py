@@ -124,7 +124,7 @@ class OpenWork:
         return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
-        """Return the number of open tasks with futures, without tasks of maps, because a map reports its own errors."""
+        """Return the number of open tasks with futures. Tasks of maps do not count: a map reports its own errors."""
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
@@ -493,7 +493,7 @@ class OpenWork:
                 self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail work that was open during `TRIES_MOST` unreadable answers, which may otherwise return for ever."""
+        """Fail work that was open during `TRIES_MOST` unreadable answers: such answers may return for ever."""
         known = self._tries
         open_ids: Iterable[bytes] = chain(
             self._tasks, self.large.requests, (graph.spec.graph_id for graph in self.graphs)
@@ -542,7 +542,7 @@ class OpenWork:
     # New and lost connections
 
     def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
-        """Submit all open work in a new session, cancels and deletes first, because they concern earlier work.
+        """Submit all open work in a new session, after the messages that cancel or delete earlier work.
 
         The scheduler ignores what it knows already. `unacknowledged` items were sent before and may not have arrived.
         """
@@ -581,7 +581,7 @@ class OpenWork:
 
         Args:
             make_request_error: makes the error of each request and shutdown.
-            tell: whether to queue a cancel of each task and graph, for when the scheduler is connected again.
+            tell: whether to queue messages that cancel each task and graph once the scheduler is connected again.
         """
         if tell:
             self._send_cancels()

@@ -3,8 +3,8 @@
     user's threads --queue, one wake-up--> link thread --ClientProtocol--> scheduler
     futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
-Any thread may append to the queue. One thread at a time uses the protocol: the link thread, or, while that sleeps and
-little is open, a submitting thread. The link thread runs no user code, and ends every future.
+Any thread may append to the queue. One thread at a time uses the protocol: the link thread, or a thread that submits
+while the link thread sleeps and little is open. The link thread runs no user code, and ends every future.
 """
 
 from __future__ import annotations

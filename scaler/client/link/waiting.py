@@ -56,7 +56,7 @@ class ConnectionAdvice:
 
     Args:
         timeout_seconds: how long open work waits for the scheduler.
-        is_nested: whether the client is in a task, whose agent has found the scheduler: its host is not looked up.
+        is_nested: whether the client is in a task. The scheduler's host is not looked up then: the agent has found it.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, is_nested: bool = False) -> None:
@@ -211,7 +211,7 @@ class TaskWatch:
     """Watches the oldest open task of a client, and logs a warning if that task cannot run.
 
     Args:
-        is_off: whether the watch does nothing, as for a client inside a task, whose outer client watches.
+        is_off: whether the watch does nothing, as for a client inside a task: there the outer client watches.
     """
 
     def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:

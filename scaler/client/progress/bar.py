@@ -20,10 +20,10 @@ from scaler.wire.messages.client import OutputLine
 REDRAW_SECONDS = 0.1
 """The interval at which a wait with a progress bar updates the bar."""
 PACE_SECONDS = 15.0
-"""The period over which the rate of ended tasks is measured: earlier rates say little about the remaining time."""
+"""The period over which the rate of ended tasks is measured. Earlier rates say little about the remaining time."""
 _POINTS = 16
 ASK_SECONDS = 1.0
-"""How often a bar requests the latest report of the oldest open task, which the next update shows."""
+"""The interval at which a bar requests the latest report of the oldest open task. The next update shows it."""
 
 
 class Progress:

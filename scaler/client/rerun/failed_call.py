@@ -39,7 +39,7 @@ ATTEMPT = 0
 
 
 _generators = RandomGenerators()
-"""The random generators of this process, one object for all calls: each instance waits for the import of torch."""
+"""The random generators of this process, one object for all calls. Each instance waits for the import of torch."""
 
 
 _kept: dict[object, KeptState] = {}

@@ -94,7 +94,7 @@ class TestProfilingInfo:
     def test_profiling_info_of_a_task_without_profiling_is_a_value_error(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
-        with pytest.raises(ValueError, match="task abs was not measured: ask for it with"):
+        with pytest.raises(ValueError, match="task abs was not measured: turn measuring on with"):
             self.future(client, scheduler, profile=b"").profiling_info()
 
     def test_profiling_info_of_an_open_or_cancelled_task_is_a_value_error(

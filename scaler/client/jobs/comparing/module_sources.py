@@ -2,8 +2,8 @@
 
     imports of a function --resolve--> modules --parse--> digests, and imports of their own --resolve--> ...
 
-Such a module counts by its source whether it is loaded or not, so that two runs of a program that load it at different
-times agree. No module is imported or run for this.
+The source of such a module counts, loaded or not, so that two runs of a program agree if they load it at different
+times. No module is imported or run for this.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Import(NamedTuple):
     """An import of a module, and of names from it."""
 
     module: str
-    """its name, after a dot for each level of a relative import"""
+    """the name of the module, after a dot for each level of a relative import"""
     names: tuple[str, ...] = ()
-    """the names imported from it; empty for `import module`"""
+    """the names imported from the module; empty for `import module`"""
 
 
 class _Module(NamedTuple):
     text: bytes | None
-    """its source; None for a namespace package"""
+    """the source of the module; None for a namespace package"""
     folders: Sequence[str] | None
-    """the folders of its submodules; None if it is not a package"""
+    """the folders of the submodules; None if the module is not a package"""
 
 
 class _Parsed(NamedTuple):
@@ -53,7 +53,7 @@ class ModuleSources:
         self._found: dict[str, _Module | None] = {}
 
     def digests(self, imports: Iterable[Import], package: str, names: Iterable[str] = ()) -> dict[str, str]:
-        """Return the digests of all modules of the program that imports execute, directly or not, by name.
+        """Return, by name, the digests of the program's modules that are executed by imports, directly or not.
 
         Args:
             package: the package that relative imports start from.

@@ -21,7 +21,7 @@ NOT_COMPARED = bytes(ROW_BYTES)
 """The digest of a row that cannot be compared."""
 
 _PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 23, 1 << 17, 100
-"""The most values, the most containers of values per level, and the most levels of rows that count as plain."""
+"""The limits up to which rows count as plain: the values per level, the containers per level, and the levels."""
 
 _KINDS = PLAIN | {tuple, list, dict}
 

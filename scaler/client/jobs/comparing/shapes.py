@@ -29,7 +29,7 @@ class Shape(NamedTuple):
     """whether the value is a class or a function of the program"""
     is_large: bool = False
     defines_pickling: bool = False
-    """whether its class defines how it is pickled, and so its parts"""
+    """whether the class of the value defines how the value is pickled, and so which parts it has"""
     trouble: str = ""
     """the part that cannot be compared; empty if all can"""
 
@@ -90,7 +90,7 @@ class Attributes:
 
 
 def attributes_of(values: Any) -> Any:
-    """Return the state of an object, with its attribute dicts wrapped to tell them from dicts among its values."""
+    """Return the state of an object, with attribute dicts wrapped, to distinguish them from dicts among the values."""
     if type(values) is dict:
         return Attributes(values)
     if type(values) is tuple and len(values) == 2:  # of a class with slots

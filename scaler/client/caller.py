@@ -400,9 +400,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield each result as soon as it arrives.
 
-        Items are read while results are. At most `window` tasks are open or have unread results, so the iterable may be
-        infinite. While 256 MiB of large results are unread, further ones wait at the scheduler. When you stop reading
-        (`break`, `close`), the open tasks are cancelled.
+        Items are read while results are read. At most `window` tasks are open or have unread results, so the iterable
+        may be infinite. While 256 MiB of large results are unread, further ones wait at the scheduler. When you stop
+        reading (`break`, `close`), the open tasks are cancelled.
 
         Args:
             fn: the function.
@@ -454,7 +454,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         A graph is a dictionary. A tuple that begins with a function is a call: its `str` arguments are keys, replaced
         by their values or results; its other arguments are literals. Any other value is data.
 
-        When a node fails, all nodes that need it fail with the same exception. The other nodes run on.
+        When a node fails, all nodes that need it fail with the same exception. The other nodes still run.
 
         Args:
             graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.

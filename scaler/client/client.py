@@ -194,8 +194,8 @@ class Client(Caller):
     ) -> ScalerFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker.
 
-        Arguments are serialised before this returns. The task receives the object of an `ObjectReference`, also of one
-        in a list, tuple, set or dict. To pass the reference itself, pass its `as_is()`.
+        Arguments are serialised before this returns. For an `ObjectReference`, also in a list, tuple, set or dict, the
+        task receives the object. To pass the reference itself, pass its `as_is()`.
 
         Messages and logs call the task by the name of the function. `name="…"` gives it another name. If the function
         accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), `name` is passed to the function
@@ -292,8 +292,8 @@ class Client(Caller):
     def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `with client.trace("run.json"): ...`.
 
-        Open the file in https://ui.perfetto.dev or chrome://tracing (docs/howto/trace.md). Under high load it has a
-        sample of the tasks, up to 500 a second, and the number of tasks that are left out.
+        Open the file in https://ui.perfetto.dev or chrome://tracing (docs/howto/trace.md). Under high load the file has
+        a sample of the tasks, up to 500 a second, and the number of tasks that are left out.
 
         Args:
             path: the path of the file; an existing file is replaced.

@@ -256,7 +256,7 @@ def _explain(exception: BaseException, text: str, hint: str) -> None:
 
 
 def with_sources(traceback: str) -> str:
-    """Insert source lines that only this program has, as of notebooks and `python -c`, into a traceback."""
+    """Insert into a traceback the source lines that only this program has, such as those of notebooks."""
     return _FRAME_WITHOUT_SOURCE.sub(_with_line, traceback)
 
 

@@ -44,8 +44,8 @@ class TaskOptions:
             by default.
         profiling: whether to measure time and memory of the tasks, for `ScalerFuture.profiling_info`.
         retries: the most retries of a task that raised an exception or exceeded its timeout; 0 by default.
-        retry_on: the exception class, or a tuple of classes, after which a task is retried, including subclasses;
-            `Exception` by default.
+        retry_on: the class of the exceptions after which a task is retried, or a tuple of classes; subclasses count,
+            too. `Exception` by default.
         retry_delay: seconds before the first retry, 0.1 by default; doubled for each further retry, up to 60.
         timeout: the longest run of a task, in seconds; then it ends with `TimeoutError`. The limit of its worker,
             `task_timeout_seconds`, applies too: the shorter one counts.
@@ -57,7 +57,7 @@ class TaskOptions:
         memory: the amount of the capability `memory` that a task takes, such as "8G". It runs on a machine where that
             much of its configured amount is free.
         no_worker_timeout: seconds after which a pending task fails with `NoWorkerError` if in that time no connected
-            worker, even an idle one, could have run it. By default it waits.
+            worker, busy or idle, could have run it. By default it waits.
         max_failures: the failures of a map or job after which it is stopped with `TooManyFailuresError`; until then
             errors are returned as results. An `int` is a number of rows; a `float` below 1 is a fraction of the ended
             rows, applied once 100 rows have ended, and at the end. By default a `map` stops at the first failure, and

@@ -55,7 +55,7 @@ class OpenGraphs:
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
     def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
-        """Return the graph and sink of an arrived result, or None. An ended graph may keep the futures of its inputs."""
+        """Return the graph and sink of an arrived result, or None. An ended graph may keep its inputs' futures."""
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None

@@ -84,7 +84,7 @@ class OpenWork:
         self._functions = KeptFunctions()
         self._stored: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
-        """the tasks that were sent, and the tasks that wait in this process until sent ones end"""
+        """the tasks that were sent, and the tasks that wait in this process until others end"""
         self._ranges = OpenRanges(self._tasks, self.window)
         self.rows_most = 1
         """the most rows of a map that the scheduler accepts as one task"""

@@ -155,7 +155,7 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. The link's thread calls `on_answer` once this may be decided."""
+        """Cancel a task unless it has started. Call `on_answer` in the link's thread once that may be decided."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:

@@ -1,4 +1,4 @@
-"""Window: which open tasks of a client were sent to the scheduler, and which wait in this process until sent ones end.
+"""Window: which open tasks of a client were sent to the scheduler, and which wait in this process until others end.
 
 The scheduler's reply to a hello says how many tasks and bytes it accepts from a client. Further tasks wait in order.
 """

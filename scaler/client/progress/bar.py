@@ -23,7 +23,7 @@ PACE_SECONDS = 15.0
 """The period over which the rate of ended tasks is measured. Earlier rates say little about the remaining time."""
 _POINTS = 16
 ASK_SECONDS = 1.0
-"""The interval at which a bar requests the latest report of the oldest open task. The next update shows it."""
+"""The interval at which a bar requests the latest report of the oldest open task, which the next update shows."""
 
 
 class Progress:

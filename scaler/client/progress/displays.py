@@ -165,7 +165,7 @@ class Notebook:
 
 
 class Tqdm:
-    """Shows the progress as a bar of tqdm, in a notebook its notebook version. Raises `ImportError` without tqdm."""
+    """Shows the progress as a bar of tqdm, or of tqdm.notebook in a notebook. Raises `ImportError` without tqdm."""
 
     pause_seconds = TERMINAL_SECONDS
 

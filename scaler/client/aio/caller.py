@@ -295,9 +295,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield each result as soon as it arrives: `async for`.
 
-        Items are read while results are, so there may be any number of them. While 256 MiB of large results are unread,
-        further ones wait at the scheduler. When you stop reading, the open tasks are cancelled. Arguments and errors
-        are those of `map`.
+        Items are read while results are read, so their number may be infinite. While 256 MiB of large results are
+        unread, further ones wait at the scheduler. When you stop reading, the open tasks are cancelled. Arguments and
+        errors are those of `map`.
         """
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)

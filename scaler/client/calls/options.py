@@ -306,7 +306,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
         seed: int | tuple[int, ...] | None = None,
     ) -> WithOptions:
         """Return a client with further options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does
-        not change. Keywords override `options`, and `options` override those of this client. See `TaskOptions`.
+        not change. Keywords override `options`, and both override the options of this client. See `TaskOptions`.
 
         Args:
             options: a set of options.

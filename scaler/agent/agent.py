@@ -62,13 +62,14 @@ logger = logging.getLogger(__name__)
 FILES_LEAST = 48
 """The smallest limit of open files of an agent. With fewer files, ZeroMQ ends the process when sockets are opened."""
 ELASTIC_MOST = 256
-"""The most workers of a node whose number follows an engine, unless twice the initial number is more."""
+"""The most workers of a node if their number follows an engine, unless twice the initial number is more."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
     """Run the agent of a cluster until it ends. The agent leaves nothing behind that it started.
 
-    The agent ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without one.
+    The agent ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without a
+    scheduler.
 
     Args:
         lifeline: a descriptor that the parent process holds open. When it closes, the agent ends at once; anything
@@ -260,7 +261,7 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """Kill and reap processes that tasks of a lost fork server left. As process 1 of a container, reap every child."""
+    """Kill and reap what tasks of a lost fork server left behind. As process 1 of a container, reap every child."""
     strays.end_strays(())
     strays.reap()
 

@@ -341,7 +341,7 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Log a refusal and retry: another scheduler, or workers with another Python version, may be accepted."""
+        """Log a refusal and retry: another scheduler may accept the hello, or workers of another Python may leave."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(

@@ -1,9 +1,8 @@
 """Devices: the numbers of the GPUs of its node that each run may use.
 
-The scheduler counts the GPUs that are taken. The agent chooses the numbers, because runs stay when the scheduler is
-restarted. Two runs share a number only if more GPUs are taken than the node has, when blocked tasks resume; no run
-waits for a free device. A worker gets the same numbers again if possible, because its processes may have opened these
-devices.
+The scheduler counts the GPUs that are taken. The agent chooses the numbers, because runs continue when the scheduler is
+restarted. Two runs share a number only if resumed tasks take more GPUs than the node has; no run waits for a free
+device. A worker gets the same numbers again if possible, because its processes may have opened these devices.
 """
 
 from __future__ import annotations

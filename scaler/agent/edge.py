@@ -1,9 +1,9 @@
 """AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to connect.
 
-The edge sends received items to the link as batches. The link learns which items were acknowledged when it has handled
-these batches, so that no handler waits for acknowledgements. Items of the link leave once per turn of the shell;
-without a connection they wait, since the session may resume. If bytes cannot be decoded, the edge closes the
-connection and reports that to the link. The edge holds no state of the protocol.
+The edge sends received items to the link as batches. After these batches, the link learns which items were
+acknowledged, so that no handler waits for acknowledgements. Items of the link leave once per turn of the shell; without
+a connection they wait, since the session may resume. If bytes cannot be decoded, the edge closes the connection and
+reports that to the link. The edge holds no state of the protocol.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the previous connection to a silent scheduler: closing the connection would look like the agent's end"""
+        """the previous connection, kept open because closing it looks to a silent scheduler like the agent's end"""
         self._ready: list[Message] = []
         """messages to be sent on this connection before the items of the session"""
         self._acknowledged: list[Any] = []

@@ -280,7 +280,7 @@ class Ledger:
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
-        """Mark those of these runs as blocked that are open, and return the marked runs."""
+        """Mark the open ones among these runs as blocked, and return the marked runs."""
         blocked = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
         for run in blocked:
             self._blocked[run.task_id] = run

@@ -3,7 +3,7 @@
 It receives batches and `LinkLost` from the edge, results from workers, and requests from the object cache. It sends
 tasks and cancels to the workers, objects to the cache, and all items for the scheduler to the edge. It decodes no
 payload. Its `ConnectionManager` handles hellos, heartbeats and goodbyes. Results are kept until the scheduler has
-acknowledged them, and start each new session. Tasks continue while the scheduler is away.
+acknowledged them, and are sent first in each new session. Tasks continue while the scheduler is away.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""How long no memory is freed until each paused worker starts one more task: first and longest; the time doubles. A
-reader may need the results of these tasks before the stored results, or together with them.
+"""The first and the longest time without freed memory until each paused worker starts one more task; the time doubles.
+A reader may need the results of these tasks before the stored results, or together with them.
 """
 
 

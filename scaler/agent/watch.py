@@ -52,7 +52,7 @@ _UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
 
 @message
 class WatchDue:
-    """Link to itself, by timer: send a report, unless a later request than this number has arrived."""
+    """Link to itself, by timer: send a report for the request with this number, unless a later request has arrived."""
 
     number: int
 

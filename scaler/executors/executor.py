@@ -137,7 +137,7 @@ class Node:
     agent_token: bytes
     """the token with which clients inside the tasks prove to the scheduler which agent runs them"""
     is_elastic: bool = False
-    """whether the number of workers that take tasks, which are the first ones, follows the capacity of the executor"""
+    """whether the capacity of the executor determines how many workers take tasks, counted from the first one"""
 
 
 class Executor(Protocol):

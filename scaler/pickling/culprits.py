@@ -43,7 +43,7 @@ _Part: TypeAlias = tuple[str, object, object]
 def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
     """Return which part of a value cannot be serialised, as in `[3]['lock'] (_thread.lock)`.
 
-    Return "" if it is the value itself, or if no part was found within `seconds` of processor time.
+    Return "" if the culprit is the value itself, or if no part was found within `seconds` of processor time.
     """
     try:
         found = _Search(time.thread_time() + seconds).inside(value, "")
@@ -121,7 +121,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts from the first failing part, or from a few parts before: many parts are tested together."""
+        """Return the parts from the first failing one on, and maybe a few before it, as parts are tested in groups."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2

@@ -1,6 +1,6 @@
 """Generators: finds random generators that are sent along with a function, whose copies would draw the same numbers.
 
-A function is searched once, when it is pickled, for generators that are pickled with it and for globals of modules that
+A function is searched once, when it is pickled, for generators that are pickled with it, or are globals of modules that
 workers import or inherit. The global generators of `random` and NumPy are left out, because each worker has its own.
 """
 

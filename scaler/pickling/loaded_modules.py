@@ -242,7 +242,7 @@ _events = _ReloadEvents()
 
 
 class ReloadWatch:
-    """Decides when to call `look`, which checks the modules: after each of `_ReloadEvents`, and from time to time."""
+    """Checks the modules with `look` when that is due: after each of `_ReloadEvents`, and from time to time."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look

@@ -3,10 +3,10 @@
 A small value is one byte string. A large value is a list of frames: the pickle, then the out-of-band buffers of pickle
 protocol 5, so that large arrays are never copied into a pickle.
 
-A call is sent as one block: one pickle if all arguments are plain and positional; otherwise a list of arguments with
-kind, keyword, and bytes, number of frames, or id of an object (`protocol/README.md`).
+A call is sent as one block: one pickle if all arguments are plain and positional; otherwise a list, in which each
+argument has a kind, a keyword, and its bytes, number of frames or object id (`protocol/README.md`).
 
-Modules that pickle are imported when they are used: a scheduler knows frames and blocks, and pickles nothing.
+The modules for pickling are imported at their first use, because a scheduler pickles nothing.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """A serializer with the modules that are sent with a function (`scaler.pickling.shipped_modules`), in its place."""
+    """What is sent in place of a serializer: the serializer, and the modules that are sent with a function."""
 
     serializer: Serializer
     modules: bytes

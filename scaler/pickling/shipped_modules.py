@@ -244,7 +244,7 @@ def _unpacked(packed: bytes) -> Shipment:
 
 
 class _Offered(_ShippedFinder):
-    """Finds modules that were sent with a function that a program reads, after all other finders of the program."""
+    """Finds, after all other finders of a program, modules that were sent with a function that the program reads."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -16,7 +16,7 @@ MANY_FILES = 65_536
 RESERVE = 0.1
 """The part of the limit, from 0 to 1, below which free files are scarce."""
 RESERVE_LEAST = 256
-"""Fewer free files than this are scarce (at most a quarter of the limit); no more are opened between checks."""
+"""The least number of files in that part, or a quarter of the limit if less; no more are opened between checks."""
 
 
 def allow_many_files(what: str, least: int) -> None:

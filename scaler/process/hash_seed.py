@@ -57,7 +57,7 @@ def is_random() -> bool:
 
 
 def _is_whole_program(commands: tuple[str, ...]) -> bool:
-    """Return whether the main program is a script in `commands` or a module of Scaler, and called the command."""
+    """Return whether the command was called by the main program: a script in `commands`, or a module of Scaler."""
     frame = sys._getframe(1)  # noqa: SLF001 - documented, and the only way to know
     while frame.f_back is not None:
         frame = frame.f_back

@@ -42,7 +42,7 @@ def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
     """Return the command that runs `main` of a module after it has read `modules_line` from its standard input.
 
     Args:
-        reports: whether an empty line to the descriptor in the second argument first reports that Python runs.
+        reports: whether Python reports its start by an empty line, written to the descriptor in the second argument.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags, "-c", REPORT * reports + BOOT.format(module=module), *arguments]
@@ -60,7 +60,7 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage during imports, and exempt imported objects later: nearly all live until the process ends."""
+    """Collect no garbage during imports. Later exempt imported objects, as nearly all live until the process ends."""
     gc.disable()
     try:
         yield
@@ -108,7 +108,7 @@ def part_of_node() -> tuple[int, str]:
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield the descriptor, at its start, of memory that contains `data`. Unlike a pipe, memory blocks no process."""
+    """Yield a descriptor at the start of memory that contains `data`. Unlike a pipe, memory blocks no process."""
     descriptor = new_memory(len(data))
     try:
         write_at(descriptor, data, 0)

@@ -22,7 +22,7 @@ class WakefulClock:
 
     Args:
         clock: a function that returns the real time in monotonic seconds.
-        update_seconds: the longest time between readings, so that a longer pause shows in a sleep with a deadline.
+        update_seconds: the longest time between readings, also in a planned sleep, so that a longer pause is noticed.
 
     Attributes:
         now: the time of the last reading.

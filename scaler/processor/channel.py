@@ -3,7 +3,7 @@
 Messages have the format of all streams (`scaler.transport.framing`), without a greeting. More than
 `INLINE_FRAMES_BYTES` of frames are sent in a block of shared memory, whose descriptor travels along. Such a message has
 an empty header and two frames: its own header, and the place of the block. Arguments of tasks, up to 1 MiB, are sent in
-the stream: a block costs twice as much, and the receiver may write to them.
+the stream, because a block costs twice as much, and because the receiver may write to arguments.
 
 The agent's end never blocks: what the socket does not accept waits in the channel. The processor's end blocks.
 """
@@ -32,7 +32,7 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Flags of `recvmsg`: child programs do not inherit received descriptors (Linux only); and descriptors were dropped."""
+"""Flags of `recvmsg`: that child programs inherit no received descriptors (Linux only); and that some were dropped."""
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71

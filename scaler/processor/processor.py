@@ -486,8 +486,8 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
 def _is_unsafe_to_interrupt(frame: FrameType | None, spares_imports: bool = True) -> bool:
     """Return whether an exception in this frame could do lasting harm.
 
-    This holds in code of Scaler that the task has called, unless it only waits, and with `spares_imports` in an import,
-    because some modules cannot be imported twice.
+    This holds in code of Scaler that the task has called, unless that code only waits. With `spares_imports` it also
+    holds in an import, because some modules cannot be imported twice.
     """
     is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:

@@ -6,7 +6,7 @@ the GIL. Tasks are numbered from 1 in the order in which this processor receives
     word 0  written by the processor   the task that is executed now, 0 = none
     word 1  written by the agent       tasks after this one ...
     word 2  written by the agent       ... up to this one must not start
-    word 3  written by the agent       the task to interrupt; the processor writes 0 when it has done so
+    word 3  written by the agent       the task to interrupt; the processor writes 0 after the interrupt
     word 4  written by the processor   the start of the executed task, in nanoseconds of the monotonic clock
     word 5  written by the processor   the length of the text behind it: why the process could not be prepared
 
@@ -84,7 +84,7 @@ class ProgressPage:
         self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
-        """Return for how long the task with this number has been executed, never too long; 0 if it is not executed."""
+        """Return how long the task with this number has been executed, never overestimated; 0 if it is not executed."""
         started_ns = int(self.words[4])
         return now - started_ns / 1e9 if number and self.words[0] == number else 0.0
 

@@ -1,4 +1,4 @@
-"""Engine: the interface of what runs the calls of an engine host, and its creation from the text of `--engine`.
+"""Engine: runs the calls of an engine host. Here: its interface, and its creation from the text of `--engine`.
 
     module:factory              the factory returns a `concurrent.futures.Executor`
     futures://module:factory    another form of this text

@@ -2,8 +2,8 @@
 
     agent <--channel--> reader --calls--> submitter --> engine --futures--> results --> channel
 
-The host uses the protocol of processors (`protocol/processor.capnp`). The reader never waits until the engine accepts a
-task. An exception of the engine is the result of a task, and never ends the host. The host ends with the agent,
+The host uses the protocol of processors (`protocol/processor.capnp`). The reader does not wait for the engine to accept
+a task. An exception of the engine is the result of a task, and never ends the host. The host ends with the agent,
 together with all processes that the engine has started on this machine.
 """
 

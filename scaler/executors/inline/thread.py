@@ -84,7 +84,7 @@ class Runner(Protocol):
         """Drop the result of the task."""
 
     def permit(self, number: int) -> None:
-        """Let the task with this number, which has requested permission, resume."""
+        """Resume the task with this number, which has requested permission."""
 
     def end(self) -> None:
         """End the runner when its task has ended."""
@@ -139,7 +139,7 @@ class TaskThread:
         self.context.cancel_children()
 
     def permit(self, number: int) -> None:
-        """Let the task with this number, which has requested permission, resume."""
+        """Resume the task with this number, which has requested permission."""
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:

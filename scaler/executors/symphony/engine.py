@@ -39,7 +39,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause after a session has failed or could not be opened. It doubles until an answer."""
+"""The first and the longest pause after a session fails or cannot be opened; it doubles until an answer arrives."""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"

@@ -3,8 +3,8 @@
     python -m scaler.executors.symphony.service
 
 The input of a task is `cloudpickle.dumps((function, *arguments))`, and its output is `cloudpickle.dumps(result)`. Any
-service that does the same can replace this one. The hosts need Scaler and the packages that the functions import. On
-hosts without Scaler, tasks can use no clients.
+service that does the same can replace this one. The hosts need the packages that the functions import, and for this
+service also Scaler. With another service on hosts without Scaler, tasks can use no clients.
 """
 
 from __future__ import annotations

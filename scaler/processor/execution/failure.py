@@ -1,4 +1,4 @@
-"""Failure: describes the exception of a task in a form that can be sent. No exception object can make this fail.
+"""Failure: describes the exception of a task in a form that can be sent. No exception object can make the module fail.
 
 An exception may outlive its task in a module, a cache or a future, and its frames keep the locals of all tasks that
 have raised it. So describing an exception releases its frames, and formats a bounded number of them.

@@ -1,4 +1,4 @@
-"""OutputSender: sends the lines that a task writes to the agent, with the number of the task.
+"""OutputSender: sends the agent the lines that a task writes, with the number of the task.
 
 The lines and bytes per second are limited. Of the lines above the limit, the last lines of each task are sent at its
 end, and earlier lines are only counted. Of reports only the latest is sent. No task fails or waits because of its
@@ -21,7 +21,7 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.processor import TaskOutput
 
 BURST_SECONDS = 2
-"""The number of seconds whose allowed lines may be sent at once after a silence."""
+"""After a silence, as many lines may be sent at once as are allowed in this time."""
 LAST_LINES = 20
 """The number of last lines of a task that are always sent, at the end of the task if not before."""
 

@@ -141,7 +141,7 @@ class _LineLogger(io.BufferedIOBase):
 
 
 def _last_state(line: bytes) -> bytes:
-    """Return the text after the last carriage return that text follows: about what a terminal shows of the line."""
+    """Return roughly what a terminal shows of the line: the text after the last carriage return before the end."""
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 

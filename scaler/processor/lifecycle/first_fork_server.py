@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.01
 
 
 class FirstForkServer:
-    """A forked process that waits for settings on `connection`; it has the methods of `subprocess.Popen` in use."""
+    """A forked process that waits for settings on `connection`; it has the used methods of `subprocess.Popen`."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid

@@ -4,7 +4,7 @@ The agent sends requests (start, kill, interrupt, stop, continue), and the fork 
 started, ended). It has imported what processors need, so that a new processor is ready within milliseconds. When a
 processor ends, the fork server adopts the processes that its tasks have started, and kills them.
 
-When the agent ends in order, processors have a second to end by themselves. However the agent ends, the fork server
+When the agent ends in order, processors have a second to end by themselves. Whatever ends the agent, the fork server
 sees the end of their connection, kills all processes below it, and ends. It runs no user code other than preloaded
 modules, opens no ZeroMQ context, and starts no thread.
 """

@@ -53,7 +53,7 @@ def ignore(_signal: int, _frame: FrameType | None) -> None:
 
 
 timer_handler: Callable[[], object] = partial(_handler_of, int(signal.SIGALRM))
-"""Returns the handler of SIGALRM. If that is `ignore`, no task has set a handler, so no timer must be stopped."""
+"""Returns the handler of SIGALRM. If that is `ignore`, no task has set a handler, so there is no timer to stop."""
 
 
 def stop_timer() -> None:

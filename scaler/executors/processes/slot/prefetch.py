@@ -28,7 +28,7 @@ TOGETHER_US = 50_000.0
 NEXT_US = 25_000.0
 """The longest task that a processor holds together with another task."""
 UNKNOWN_US = 50_000.0
-"""The estimate before any call of a function has ended. Such a call neither waits behind tasks nor makes tasks wait."""
+"""The estimate for a function of which no call has ended. Its calls neither wait behind tasks nor make tasks wait."""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
 """The most bytes of arguments in one portion of tasks, unless a single task has more."""

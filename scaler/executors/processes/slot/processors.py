@@ -52,7 +52,7 @@ Held: TypeAlias = tuple[RunTask, float]
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Yield each different entry, with all entries equal to that entry: a range has an entry for each row."""
+    """Yield each entry once, with a list of all its repetitions: a range is repeated for each of its rows."""
     for _id, same in groupby(held, key=id):
         entries = list(same)
         yield entries[0], entries

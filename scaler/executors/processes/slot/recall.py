@@ -52,7 +52,7 @@ class RecallDue:
 
 
 class Recall:
-    """Takes tasks that have not started back from the processors of one slot, and passes them to `take_back`."""
+    """Takes unstarted tasks back from the processors of one slot, and passes them to `take_back`."""
 
     def __init__(
         self, processors: Processors, schedule: Schedule, take_back: Callable[[ProcessorRecord, list[RunTask]], None]

@@ -24,7 +24,7 @@ SPARE_SECONDS = 5.0
 
 
 AGAIN_SECONDS = 5.0
-"""The pause before a processor is dismissed again, if a client in it had open tasks. It takes tasks meanwhile."""
+"""The pause before a processor is dismissed again, if a client in it had open tasks. Meanwhile it takes tasks."""
 
 
 @message
@@ -47,7 +47,7 @@ class Reserve:
         self._add = add
         self._schedule = schedule
         self._asked = 0
-        """how many extra processors were requested whose start has not been reported yet"""
+        """the number of requested extra processors whose start has not been reported yet"""
         self._is_usual_due = False
         """whether the pool is about to restart the permanent processor"""
         self._pool = 0

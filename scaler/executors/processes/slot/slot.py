@@ -13,7 +13,8 @@ its own, which the slot passes on:
 - `reserve.py`: how many processors there are, and when new processors replace them
 - `suspension.py`: when the process of a blocked task is stopped
 
-The slot decodes no payload, answers each task once, and accepts only the result of the task at its place.
+The slot decodes no payload, answers each task once, and accepts the results of a processor only in the order of the
+processor's tasks.
 """
 
 from __future__ import annotations

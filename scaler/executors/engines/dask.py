@@ -207,7 +207,7 @@ def address_of(text: str) -> str:
     """
     rest = text.removeprefix("dask://")
     if not rest or rest == text:
-        raise ConfigError(f"the engine {text!r} names no scheduler: dask://HOST:PORT, or dask://tls://HOST:PORT")
+        raise ConfigError(f"the engine {text!r} names no scheduler, as in dask://HOST:PORT, or dask://tls://HOST:PORT")
     return rest
 
 

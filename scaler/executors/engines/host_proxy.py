@@ -175,7 +175,7 @@ class EngineHost(Actor):
         logger.warning("engine %s: its host has died (%s); the next one starts in %.3g s",
                        self._settings.engine, how, self._pause_seconds)  # fmt: skip
         lost, self._open = self._open, {}
-        sentence = f"the engine host of its cluster died while the task ran ({how})"
+        sentence = f"the engine host of the task's cluster died while the task ran ({how})"
         for hand in lost.values():
             self._end(hand, ended(hand.task, TaskStatus.PROCESSOR_DIED, sentence))
         self.schedule(self._pause_seconds, _HostStartDue())

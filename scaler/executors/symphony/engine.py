@@ -205,8 +205,8 @@ class SymphonyEngine:
             self._session = None
         self._pause_longer()
         self._report(
-            f"the session of the Symphony service {self._service!r} is lost: {reason}; its tasks run again, the next "
-            f"session is opened in {self._pause_seconds:g} s"
+            f"the session of the Symphony service {self._service!r} is lost: {reason}; its tasks run again, and the "
+            f"next session is opened in {self._pause_seconds:g} s"
         )
 
 
@@ -280,7 +280,7 @@ def symphony_engine(text: str, _n_workers: int, report: Callable[[str], None]) -
     """
     service = text.removeprefix("symphony://")
     if not service or service == text:
-        raise ConfigError(f"the engine {text!r} names no service: symphony://SERVICE")
+        raise ConfigError(f"the engine {text!r} names no service, as in symphony://SERVICE")
     try:
         import soamapi  # noqa: PLC0415 - IBM's module, which is not on PyPI
     except ImportError as error:

@@ -121,7 +121,7 @@ def _about_value(error: DeserializeObjectError, cause: BaseException, worker: st
         elif class_name(type(cause)) == "multiprocessing.context.AuthenticationError":
             text += (
                 "; it belongs to a multiprocessing.Manager, which accepts only the authkey of the program that "
-                "made it. Workers have it only if this program has started their cluster: elsewhere, set "
+                "made it. Workers have this key only if this program has started their cluster: elsewhere, set "
                 "multiprocessing.current_process().authkey to the same bytes in that program and by an initializer"
             )
     if differing := differences():

@@ -63,12 +63,12 @@ def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _
         if threads:
             raise PreparationError(
                 f"cannot preload module {name!r}: its import starts threads ({', '.join(threads)}), and a process with "
-                "threads cannot be forked safely; remove it from `preload`, tasks import it themselves"
+                "threads cannot be forked safely; remove it from `preload`: tasks import it themselves"
             )
         if opened := sorted(_open_devices() - devices):
             raise PreparationError(
                 f"cannot preload module {name!r}: its import opens a GPU ({', '.join(opened)}), and forked processes "
-                "cannot use that; remove it from `preload`, tasks import it themselves"
+                "cannot use that; remove it from `preload`: tasks import it themselves"
             )
     return generator_in(set(sys.modules) - known)
 

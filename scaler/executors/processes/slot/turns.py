@@ -51,7 +51,7 @@ DEEP = 100
 
 TOO_DEEP = (
     "%d tasks of its worker already wait for tasks that they have submitted, each in a process of its own. The "
-    "setting max_waiting_per_worker allows no more: look for an endless recursion, or raise it"
+    "setting max_waiting_per_worker allows no more: look for an endless recursion, or raise the setting"
 )
 
 

@@ -138,7 +138,7 @@ class JsonLines:
 class CsvTable:
     """A CSV table with number, status, error and value of each row.
 
-    A first value that is a table row has a column for each part. Parts without a column go to the column `value`.
+    If the first value is a table row, each of its parts gets a column. Parts without a column go to the column `value`.
     """
 
     def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:
@@ -182,7 +182,7 @@ class ExportFile:
         """Return the destination with this name; `-` means the standard output.
 
         Args:
-            kind: the format; None: by the suffix of the name.
+            kind: the format; None: the format of the suffix of the name.
             replaces: whether an existing file may be replaced.
 
         Raises:

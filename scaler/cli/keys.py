@@ -141,7 +141,7 @@ def _new(arguments: argparse.Namespace) -> int:
     for address in arguments.addresses:
         endpoint = check_address(address)
         if endpoint.scheme != TCP:
-            raise ConfigError(f"keys are for TCP addresses; the permissions of its file guard {address}")
+            raise ConfigError(f"keys are for TCP addresses; file permissions guard {address}")
     endpoint = check_address(arguments.addresses[0])
     path = arguments.folder.absolute() if arguments.folder is not None else finding.folder_for(endpoint)
     folder = KeyFolder.make(path, [finding.reachable(Endpoint.parse(each)) for each in arguments.addresses])
@@ -179,7 +179,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _rotate(arguments: argparse.Namespace) -> int:
     files = _folder(arguments).rotate()
-    say("the scheduler uses the new key from its next start; before that, give their owners these files for both keys:")
+    say("the scheduler uses its new key from the next start; before that, give users these files for both keys:")
     for file in files:
         say(f"  {file}")
     return 0

@@ -27,7 +27,7 @@ before the environment, and the environment before the file. A SIZE is a number 
 
 
 def make_parser(name: str, kind: type[Settings], description: str, examples: str) -> argparse.ArgumentParser:
-    """Return the parser of a command whose options are the settings of a process; `kind` is their table."""
+    """Return the parser of a command whose options are the settings of a process; `kind`: the class of the settings."""
     rows = kind.rows()
     sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
     parser = new_parser(name, description, f"{examples}\n{sources}", argument_default=argparse.SUPPRESS)

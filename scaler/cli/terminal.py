@@ -22,7 +22,7 @@ GAP = "  "
 
 
 def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., None]:
-    """Wrap the `main` of a command, which ends by SIGINT after Ctrl-C, and without an error if its output is closed.
+    """Wrap the `main` of a command: Ctrl-C ends the command by SIGINT, and a closed output ends it without an error.
 
     A shell ends a loop only if a command in the loop was killed by SIGINT, so an exit code is not enough.
     """

@@ -99,7 +99,7 @@ class RunningProcess:
         """Start the interpreter. Raises `StartError` if the program in `sys.executable` cannot be executed."""
         self.title = title
         self.lock = threading.RLock()
-        """a reentrant lock, because a garbage collection in the thread that holds it may end this process"""
+        """a reentrant lock, because a thread that holds the lock may collect garbage, and thereby end this process"""
         self.is_ending = False
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False

@@ -40,8 +40,8 @@ class SchedulerClusterCombo:
 
     Args:
         n_workers: how many tasks run at once.
-        address: where the scheduler listens: tcp://host:port or ipc:///path; a socket in a folder that only
-            this user can enter if None.
+        address: where the scheduler listens: tcp://host:port or ipc:///path; None: a socket in a
+            folder that only this user can enter.
         {settings}
 
     Raises:

@@ -8,7 +8,7 @@ from scaler.settings import UiConfig
 
 
 class PageProcess(ChildProcess):
-    """A page for one scheduler, or the monitor stream at `endpoint`, on a free port of this machine.
+    """A page on a free port of this machine, for the scheduler or the monitor stream at `endpoint`.
 
     Raises:
         StartError: if the process of the page does not start.

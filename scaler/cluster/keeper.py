@@ -4,7 +4,7 @@ The keeper is a thread that waits for the end of the process. A process that end
 start with its settings (exit code 78), is not restarted. When the keeper gives up, it fails the clients of this program
 that are left without the scheduler or without any cluster.
 
-The keeper does not hold the `Cluster` or the `Scheduler`, because their processes end when they are collected.
+The keeper does not hold the `Cluster` or the `Scheduler`, because garbage collection of either ends its process.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out that is never reached: a task that holds the interpreter lock silences all threads at once."""
+"""A time-out that is never reached, because a task that holds the interpreter lock silences all threads at once."""
 
 
 Started: TypeAlias = Callable[[], None]
@@ -70,7 +70,7 @@ class _Part:
 
 
 class ThreadCluster:
-    """A scheduler and workers in threads of this process; the settings include `n_workers`, without address and engine.
+    """A scheduler and workers in threads of this process; `settings` have neither an address nor an engine.
 
     Raises:
         ConfigError: if a setting has a bad value, or the engine `inline` is not installed.

@@ -145,6 +145,8 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether a text contains `wanted`, ignoring case; for `!rest`, whether no text contains `rest`."""
+    """Return whether a text contains `wanted`, ignoring case. If `wanted` is `!rest`, return whether none contains
+    `rest`.
+    """
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

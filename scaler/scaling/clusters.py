@@ -23,7 +23,7 @@ from scaler.scaling.scaling_client import ScalingClient, owned, owners_in
 
 WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0
-"""The longest time until the monitor stream shows this program the workers of a cluster that have connected."""
+"""The longest time until newly connected workers of a cluster appear in the monitor stream."""
 RESEND_SECONDS = 5.0
 """The time between two drain requests for a cluster that does not drain."""
 GONE_SECONDS = 10.0
@@ -76,7 +76,7 @@ class Clusters:
         self._left: set[str] = set()
         """the names of workers of ended clusters that the scheduler still reports"""
         self._missing: dict[str, float] = {}
-        """owners that are not connected although workers of their clusters are -> the time since when"""
+        """by owner that is not connected although workers of its clusters are: the time since which it is missing"""
         self._numbers = count(1)
         self._arguments(["name"] * each)
 
@@ -143,7 +143,7 @@ class Clusters:
             cluster.is_leaving = True
 
     def send_drains(self, workers: Iterable[WorkerView], now: float) -> None:
-        """Request the drain of draining clusters from the scheduler. Terminate the commands of lost clusters."""
+        """Send the scheduler the requests to drain clusters. Terminate the commands of lost clusters."""
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())
@@ -183,7 +183,7 @@ class Clusters:
                 cluster.process.kill()
 
     def ended(self, now: float) -> list[tuple[str, int, bool]]:
-        """Remove ended clusters. Return the name, the exit code or 0, and whether the cluster was draining."""
+        """Remove ended clusters. Return for each its name, exit code (0 if unknown), and whether it was draining."""
         ended = []
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:

@@ -157,7 +157,7 @@ class ScaleProgram:
     def _print_waiting(self, now: float, clusters: Sequence[ScaledCluster]) -> None:
         waiting = {each.name for each in clusters if not each.workers and now - each.started_at >= WAITING_SECONDS}
         for name in sorted(waiting - self._waiting):
-            self._say(f"{name} is waiting: no worker of its command has connected; in a queue, it keeps its place")
+            self._say(f"{name} is waiting: no worker of its command has connected; a queued command keeps its place")
         self._waiting = waiting
 
     def _reason(self, wanted: int, connected: int) -> str:

@@ -52,7 +52,7 @@ ITEMS_PER_RECEIVE = 8192
 """The approximate number of items after which the actors run: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""The time after which a broken connection is reported under load; only its goodbye may be unread by then."""
+"""The time after which a broken connection is reported under load, even if its goodbye may still be unread."""
 FLOOD_SECONDS = 0.05
 """How often the edge checks, under load, for peers that send far more than is read."""
 UNACKNOWLEDGED_SECONDS = 10.0
@@ -118,7 +118,7 @@ class SchedulerEdge:
         """broken connections in the order of their detection: for each, its peer and the time of detection"""
         self._clock = tree.clock
         self._is_calm = False
-        """whether messages arrive one by one: then a check for another message would cost as much as reading it"""
+        """whether messages arrive one by one, so that a check for another message would cost as much as reading one"""
         self._look_at = 0.0
         self._kept_bytes = tree.config.kept_bytes
         self.received = tree.received
@@ -357,7 +357,7 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items for a disconnected peer above the limit. The session is reset when the peer reconnects."""
+        """Drop the items for a disconnected peer if they exceed the limit, so that its session is reset later."""
         if peer.is_invalid:
             peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:

@@ -57,5 +57,5 @@ class ProcessGauges:
 
 
 def _share(late: list[float], share: float) -> int:
-    """Return the quantile `share` of sorted delays in seconds, in microseconds."""
+    """Return the quantile `share` of sorted delays. The delays are in seconds, the result is in microseconds."""
     return int(late[min(len(late) - 1, int(share * len(late)))] * 1e6) if late else 0

@@ -83,7 +83,7 @@ class KeyRegistry:
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return the terms of each owner, from the owner's last line; empty if the list has not changed since."""
+        """Return the terms of each owner, from the owner's last line; empty if unchanged since the last call."""
         has_news, self._has_new_terms = self._has_new_terms, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._valid and has_news}
 
@@ -116,7 +116,9 @@ class KeyRegistry:
         self._omitted = 0
 
     def look(self) -> frozenset[str]:
-        """Read a changed list. Return the keys whose sessions must end: not valid, or with another role or owner."""
+        """Read a changed list. Return the keys whose sessions must end: keys that are invalid or have a new role or
+        owner.
+        """
         self._read_again(is_look=True)
         today = _today()
         if today == self._day and not self._has_changed:

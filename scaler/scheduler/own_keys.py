@@ -74,13 +74,13 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """Remove keys that are useless after the end of the scheduler; new keys also after a failed start."""
+        """Remove keys that are useless after the end of the scheduler. After a failed start, remove new keys, too."""
         if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 
 
 def remove_keys(endpoint: Endpoint) -> None:
-    """Remove the keys of a scheduler on a free port that was killed, and so could not remove them itself."""
+    """Remove the keys that a killed scheduler on a free port has left behind."""
     with contextlib.suppress(ConfigError):
         KeyFolder(folder_for(endpoint)).remove()
 

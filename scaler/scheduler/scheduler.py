@@ -47,8 +47,8 @@ SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler checks open files, free memory, and its clock, which shows that it was stopped: half of the
-silence after which the end of a connection does not count as closing (`actors/sessions/session.py`).
+"""How often the scheduler checks open files, free memory, and its clock, which shows pauses of the process. It is half
+of `SILENT_LEAST_SECONDS` in `actors/sessions/session.py`.
 """
 
 UNREAD_SECONDS = 0.5

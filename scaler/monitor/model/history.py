@@ -26,7 +26,7 @@ SERIES = (
 )
 """The names of the series: tasks per second, shares in cores, lags in seconds, sizes in bytes, and counts."""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""The series whose longer steps have the greatest value of the shorter steps. Other series have the mean."""
+"""Series that combine shorter steps into a longer step by their greatest value. Other series use the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """The seconds of a step and the number of steps of each ring: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")
@@ -45,7 +45,7 @@ class Ring:
         self._rows: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Sequence[float]) -> None:
-        """Store the values of a step. Steps that were not stored before it are gaps."""
+        """Store the values of a step. Earlier steps without values are gaps."""
         self._rows[number] = array("f", row)
         if number > self.end:
             for old in [key for key in self._rows if key <= number - self.length] if self.end else ():

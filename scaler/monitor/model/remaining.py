@@ -26,8 +26,8 @@ def never(waiting: Sequence[StateWaiting]) -> str:
 class RemainingWork:
     """An estimate of how long the open tasks will take.
 
-    Each group of tasks shares the workers that can run it, and all groups share all workers: the longest time counts.
-    Tasks that no worker can run are ignored, unless only such tasks are open.
+    The estimate is the longest of several times: that of each group on the workers that can run its tasks, and that of
+    all groups on all workers. Tasks that no worker can run are ignored, unless only such tasks are open.
     """
 
     def __init__(self) -> None:

@@ -308,7 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width; if it is too narrow, `less` columns are left out."""
+    """Return a table whose first field takes the remaining width. Columns in `less` are dropped if it is too narrow."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:

@@ -14,7 +14,7 @@ from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 SECONDS = 1800
 POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
-"""The kinds of bins: the worst outcome in a bin, `SUCCESS` also for a bin that was only busy."""
+"""The kinds of bins, by the worst outcome of a run in the bin. A bin that was only busy counts as `SUCCESS`."""
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
@@ -124,7 +124,7 @@ class Bins:
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return the oldest bin of a worker that was changed in `second` or later; at most `second`."""
+        """Return the start of a worker's oldest bin that changed at `second` or later; at most `second`."""
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second

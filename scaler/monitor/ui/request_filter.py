@@ -92,8 +92,7 @@ class RequestFilter:
     def is_for_us(self, host: str, origin: str | None) -> bool:
         """Return whether the headers `Host` and, if present, `Origin` of a request name this server.
 
-        This prevents DNS rebinding: a foreign page may have a host name that resolves to this server, but not its IP
-        address as host.
+        This prevents DNS rebinding, in which a foreign page uses its own host name for the address of this server.
         """
         name = _name(f"//{host}")
         if not name or not (name in self._names or _is_number(name)):

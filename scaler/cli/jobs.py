@@ -97,7 +97,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="wait: the longest wait (default: without a limit)",
     )
     parser.add_argument(
-        "--format", choices=[*FORMATS], help="export: of the file (default: by its name; jsonl for standard output)"
+        "--format", choices=[*FORMATS], help="export: format (default: by the file name; jsonl for standard output)"
     )
     parser.add_argument("--force", action="store_const", const=True, help="export: replace an existing file")
     return parser

@@ -24,7 +24,7 @@ encrypted.
 EPILOG = """\
 roles:
   client     submits tasks
-  worker     is a cluster: runs the tasks of all clients, and they unpickle its results
+  worker     is a cluster: it runs the tasks of all clients, which unpickle its results
   monitor    watches
   admin      is a client that may also end the scheduler and all workers
 

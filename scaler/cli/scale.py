@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = options.new_parser("scaler_scale", DESCRIPTION, EXAMPLES)
     parser.add_argument("address", metavar="ADDRESS", help="the address of the scheduler")
     parser.add_argument(
-        "-ma", "--monitor-address", help="the address of its monitor stream, if the scheduler runs on another machine"
+        "-ma", "--monitor-address", help="the address of the monitor stream, if the scheduler runs on another machine"
     )
     options.add_trust(parser, "it must be the key of an admin")
     parser.add_argument("--up", required=True, metavar="COMMAND", help="the command that starts a cluster")

@@ -116,7 +116,7 @@ class KeyRegistry:
         self._omitted = 0
 
     def look(self) -> frozenset[str]:
-        """Read a changed list. Return the keys whose sessions must end: keys that are invalid or have a new role or
+        """Read a changed list. Return the keys whose sessions must end: invalid ones, and those with a new role or
         owner.
         """
         self._read_again(is_look=True)

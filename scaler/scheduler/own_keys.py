@@ -88,7 +88,7 @@ def remove_keys(endpoint: Endpoint) -> None:
 def _cannot(reason: str, endpoint: Endpoint) -> str:
     return (
         f"the scheduler has no keys for {endpoint}, and cannot create them ({reason}): name a folder for new keys with "
-        f"{VARIABLE}, or one with keys with --keys; {OPEN_OPTION} accepts every program without a key"
+        f"{VARIABLE}, or use existing keys with --keys; {OPEN_OPTION} accepts every program without a key"
     )
 
 

@@ -34,8 +34,8 @@ def check_name(name: object) -> str:
         )
     if str(name).startswith(CALL):
         raise ConfigError(
-            f"a capability whose name begins with {CALL!r} is a function called by name: use client.call and the "
-            f"setting functions of a cluster instead of {name!r}"
+            f"a capability whose name begins with {CALL!r} stands for a function called by name: instead of "
+            f"{name!r}, use client.call, and list the function in the setting 'functions' of a cluster"
         )
     return str(name)
 

@@ -14,7 +14,7 @@ from scaler.ids import ObjectId
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
     """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
-    The mean rises fast and falls slowly: a short estimate makes other tasks wait, a long one costs a round trip.
+    The mean rises fast and falls slowly, because a short mean makes tasks wait, and a long one costs a round trip.
     """
     batch_mean = batch_total / batch_count
     if mean is None:

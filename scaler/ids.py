@@ -1,6 +1,6 @@
 """Identifiers: 16 opaque bytes each.
 
-Ids that a process creates are random, many at once: unique everywhere, and as cheap as a counter. A process that knows
+A process creates many random ids at once, which are unique everywhere and as cheap as a counter. A process that knows
 the id of an object may read it, so ids must not be guessable from other ids. The id of a function is the hash of its
 content.
 """

@@ -1,4 +1,4 @@
-"""Interruptions: tells exceptions that a value's code raises from exceptions meant for the whole thread.
+"""Interruptions: separates exceptions that are meant for the whole thread from those of a value's code.
 
 Values run code while they are written and read, and that code may raise any exception, also `SystemExit`. Such an
 exception is the failure of the value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are no

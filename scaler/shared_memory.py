@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 INLINE_FRAMES_BYTES = 64 * 1024
 """The maximum size of frames that the processes of a node send in a stream; larger frames are passed in a block."""
 SHARE_LEAST_BYTES = 1 << 20
-"""The minimum size of a value that is shared. Smaller values are sent, because sharing them takes as long."""
+"""The minimum size of a value that is shared. Smaller values are sent, because that takes no longer."""
 SLAB_BYTES = 64 << 20
 """The size of a slab, which holds values of up to an eighth of this size. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128

@@ -201,7 +201,7 @@ def _shown_fields(value: Any, kind: type, levels: int) -> str:
 
 
 def signature(message: str, worker: str = "") -> str:
-    """Return an error message without its numbers, except exit codes, and its worker: similar errors read the same."""
+    """Return an error message without its worker and numbers (exit codes stay), so that similar errors are equal."""
     return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
 

@@ -313,7 +313,7 @@ class JobRecord:
         self.first_failures = self._read_first_failures()
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, and truncate the log. Only outside of a group."""
+        """Move the write-ahead log into the database, and truncate the log. Not for use in a group."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
@@ -416,7 +416,7 @@ class JobRecord:
         """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            RowsDiffer: with `at_most_once`, if a dropped row may have started: added again later, it would run again.
+            RowsDiffer: with `at_most_once`, if a dropped row may have started: if added again, it would run twice.
             DamagedError: if the range that must be divided is damaged.
         """
         if at_most_once:
@@ -465,7 +465,7 @@ class JobRecord:
         return self._results.has_failed(status)
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
-        """Reopen failed rows, if given only those with a `TaskStatus`, to run them again. Return these rows."""
+        """Reopen failed rows, so that they run again: all, or those with a `TaskStatus`. Return these rows."""
         rows = self._results.reopen_failed(status)
         self._reopened.add(rows)
         return rows
@@ -607,7 +607,7 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return ended rows' results among `count` rows from `first` on, up to about `most_bytes`, but at least one."""
+        """Return results of ended rows from `first` on, in `count` rows: about `most_bytes` at most, at least one."""
         return self._results.read(first, count, most_bytes)
 
     def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[RowResult], int]:

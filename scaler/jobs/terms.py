@@ -88,7 +88,7 @@ class RowRange(NamedTuple):
     done: int = 0
     failed: int = 0
     duration_us: int = 0
-    """total duration of the runs that ended rows of the range, in microseconds"""
+    """total duration of the runs of the range's ended rows, in microseconds"""
 
     @property
     def n_open(self) -> int:

@@ -43,7 +43,7 @@ class ValueFiles:
         """files that the next commit releases; until then, table lines on disk still name these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return the sizes and the value for the database, or write a value that is too large for it to a file.
+        """Return the sizes of the frames, and the value for the database; None for a value that was written to a file.
 
         While a table line on disk still names the file, the new value goes to the database, whatever its size.
         """
@@ -135,7 +135,7 @@ class ValueFiles:
         self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """Remove released files, or keep them. `is_kept`: whether the changes are on disk, so files are removed."""
+        """Remove the released files if the changes are on disk (`is_kept`); otherwise the files stay."""
         for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)

@@ -1,7 +1,7 @@
 """Witness: a file beside the database of a job with the number of its commits, to detect lost commits.
 
 Used by the record. A database that has lost its write-ahead log looks intact, but older. The witness is written after
-each commit and not synced: one that is unreadable, or older than the database, is ignored. A witness newer than the
+each commit and not synced, so it is ignored if it is unreadable, or older than the database. A witness newer than the
 database proves that acknowledged changes are missing. A failed write is ignored.
 """
 

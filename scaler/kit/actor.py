@@ -202,7 +202,7 @@ def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[
 
 
 def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]:
-    """Charge a failure of the marked handler to the sender of the message, who is notified: this actor continues.
+    """Charge a failure of the marked handler to the sender of the message, who is notified. This actor continues.
 
     The handler checks a message before it changes the actor, because the actor is not restarted after the failure.
 

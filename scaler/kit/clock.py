@@ -57,7 +57,7 @@ class Timer:
 class Timers:
     """All timers of one dispatcher, the earliest first.
 
-    Cancelled timers stay in the heap, because a search costs more, until most timers are cancelled.
+    Cancelled timers stay in the heap until most timers are cancelled, because a search costs more.
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class Dispatcher:
     Args:
         clock: a function that returns monotonic seconds.
         wake: a function that makes the shell call `run` soon, called by other threads that have sent mail. It must not
-            raise, not even once more after `close`.
+            raise, even if called once more after `close`.
         on_escalation: a function that is called with the error when an actor without a parent fails, because no actor
             can restart it. The function must not raise.
     """
@@ -166,7 +166,7 @@ class Dispatcher:
 
         Args:
             flush: sends outgoing messages, so that peers can work meanwhile. Called before an actor that runs last has
-                its turn, after the receivers of its mail have had theirs, and at the end.
+                its turn, after the receivers of that actor's mail have had theirs, and at the end.
         """
         if self.is_closed:
             self._refuse_waiting()
@@ -356,7 +356,7 @@ class Dispatcher:
     def close(self) -> None:
         """Stop accepting mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
 
-        Call this method in the thread of `run`, any number of times. No actor is notified: stop the root first.
+        Call this method in the thread of `run`, any number of times. No actor is notified, so stop the root first.
         """
         self.is_closed = True
         self._refuse_posted()

@@ -74,7 +74,7 @@ class ConversationState:
         another program may have taken the address for some time.
 
         Args:
-            is_certain: whether this side, the scheduler that accepted this peer, or one with the same key refused.
+            is_certain: whether this side refused, or the scheduler that accepted this peer, or one with the same key.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CONNECTION_LOST, now)

@@ -106,7 +106,7 @@ class ValueStore:
         """bytes in each memory that this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
-        """memory that was freed and is still counted; the thread that ends the last reader of a memory adds it"""
+        """memory that was freed and is still counted; added by the thread in which its last reader ends"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()

@@ -60,7 +60,7 @@ class Descriptors:
 
 
 class OpenConnections:
-    """A peer's open connections. A forked process closes its descriptors, which would keep the connections open."""
+    """A peer's open connections. They stay open unless a forked process closes its copies of the descriptors."""
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 

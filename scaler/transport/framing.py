@@ -4,8 +4,8 @@ Each direction of a connection begins with `GREETING`, except for the channels o
 number of its frames, the size of each frame, and the frames. The header is the first frame. Number and sizes have 4
 bytes each (little-endian).
 
-Frames from `WRITTEN_ALONE_BYTES` on are sent without a copy. The rest of such a frame that has arrived in part is read
-into memory of its own. Smaller frames are copied, so that no small frame keeps the memory of a whole message.
+Frames from `WRITTEN_ALONE_BYTES` on are sent without a copy. If such a frame has arrived in part, its rest is read into
+memory of its own. Smaller frames are copied, so that no small frame keeps the memory of a whole message.
 
 Used by the streams, and by the channel of a processor. A peer that only announces data takes no memory.
 """
@@ -78,7 +78,7 @@ class ReceiveBuffer:
     """The received bytes of one direction of a connection that are not a whole message yet.
 
     Args:
-        is_greeted: whether the stream begins without a greeting.
+        is_greeted: whether no greeting is expected any more.
     """
 
     def __init__(self, frame_bytes: int, message_bytes: float, *, is_greeted: bool = False) -> None:

@@ -135,7 +135,7 @@ class Transport(Protocol):
         """Whether the scheduler itself refused this peer; if False, another program may listen at the address."""
 
     def dial(self) -> Dialer:
-        """Start to connect, and return the dialer. After a refusal too, which may have come from another program.
+        """Start to connect, even after a refusal: another program may have refused. Return the dialer.
 
         Raises:
             OSError: if it is impossible to connect to the address.

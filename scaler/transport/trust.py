@@ -1,4 +1,4 @@
-"""Trust: whether a peer may trust the user who listens at an ipc address: a listener can run code in its peers.
+"""Trust: whether a peer may trust the user who listens at an ipc address. A listener can run code in its peers.
 
 Used on each connection of peers and viewers, before anything is sent or received. Checking the owner of the socket file
 is not enough: another file may have its place when the connection is made.

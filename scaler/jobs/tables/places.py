@@ -1,7 +1,7 @@
-"""FailurePlaces: facts about the processes in which rows failed, once each.
+"""FailurePlaces: facts about the processes in which rows failed, each stored once.
 
 A failure is a message in the standard framing of Cap'n Proto, followed by facts about the process. Many rows have these
-facts in common, so the table of results has a digest in their place. Used by the record, which does not decode them.
+facts in common, so the table of results has a digest instead. Used by the record, which does not decode the facts.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Results:
         return self._connection.execute(query).fetchone() is not None
 
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
-        """Drop failures of rows, if given only with a `TaskStatus` or in a set, to run them again. Return the rows."""
+        """Drop failures, so that their rows run again: all, or only with a `TaskStatus` or in `of`. Return the rows."""
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
         found = [each for each in self._connection.execute(query) if of is None or each[0] in of]
@@ -242,7 +242,7 @@ class Results:
         self.became_failed += found if is_new else ()
 
     def unreadable(self) -> list[tuple[int, int]]:
-        """Return the first row and the number of rows of each unreadable line. Only outside of a transaction.
+        """Return the first row and the number of rows of each unreadable line. Not for use in a transaction.
 
         If the number of rows is damaged, too, a line counts up to the next line.
 
@@ -315,7 +315,7 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return ended rows' results among `count` rows from `first` on, up to about `most_bytes`, but at least one."""
+        """Return results of ended rows from `first` on, in `count` rows: about `most_bytes` at most, at least one."""
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
             "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
@@ -457,7 +457,7 @@ _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
 
 
 def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:
-    """Return the result of an undamaged line without a file, all of whose rows are from `first` to `end`; else None.
+    """Return the result of a line if it is undamaged, has no file, and has only rows from `first` to `end`; else None.
 
     This is the fast path for most lines.
     """
@@ -490,7 +490,7 @@ def _n_rows_of(count: Any, most: int) -> int:
 def _failure(row: int, why: str, file: str = "") -> RowResult:
     sentence = (
         f"the result of row {row} is damaged or missing on disk ({file or 'in the database'}: {why}): retry() of its "
-        "job runs the row again, as does the next map or start under its name, but never a row with at_most_once"
+        "job runs the row again, unless it has at_most_once; the next map or start with the job's name does the same"
     )
     return RowResult(row, DAMAGED, (sentence.encode(),))
 

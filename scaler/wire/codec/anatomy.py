@@ -1,8 +1,7 @@
-"""Anatomy: the size of an item, and the ids that it makes and names, without knowing its class.
+"""Anatomy: the size of an item, and the ids that it makes and names, by the annotations of its class.
 
-Derived from the annotations of the message classes, as the codec is. Used by the pipe. An item *makes* the id in its
-first id column: the id of a task, an object or a graph. An item *names* all its ids, including those in `object_ids`.
-Payloads are not read.
+Used by the pipe. An item *makes* the id in its first id column: the id of a task, an object or a graph. An item *names*
+all its ids, including those in `object_ids`. Payloads are not read.
 """
 
 from __future__ import annotations

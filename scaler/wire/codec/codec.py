@@ -4,8 +4,8 @@ The annotations of a message class define how each field becomes a column (`colu
 name. All input is untrusted: any fault in the input becomes a `ProtocolError`, and the items take no more memory than a
 small multiple of the message.
 
-Fields are read through the schema's own field objects (`_get_by_field`), and lists are written by `_set`. By attribute,
-pycapnp looks the name of a field up in a slower way, which was half of the cost of reading a small message.
+Fields are read through the schema's own field objects (`_get_by_field`), and lists are written by `_set`. Access by
+attribute is slower: looking up the names of fields was half of the cost of reading a small message.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def check_item(direction: Direction, item: Any) -> None:
 def encode(
     direction: Direction, items: Sequence[Any], counts: defaultdict[type, int] | None = None
 ) -> list[tuple[bytes, list[Any]]]:
-    """Write items as unnumbered messages, in order; runs of one type become one batch of columns.
+    """Write items as unnumbered messages, in order. Consecutive items of one type share a batch of columns.
 
     Args:
         counts: the numbers of items written so far, by class (`Traffic.items`); this call adds its own items.

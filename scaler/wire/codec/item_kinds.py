@@ -28,7 +28,7 @@ class ColumnKind(NamedTuple):
     stretches: bool = False
     """whether the values are bytes of any length and content"""
     check: Callable[[Any], bool] | None = None
-    """returns whether a value is valid; None if all values are"""
+    """returns whether a value is valid; None if all values are valid"""
 
 
 class ItemKind:
@@ -43,7 +43,7 @@ class ItemKind:
         self.firm = sized + numbers
         """the columns for which a stencil has holes; all other columns must be empty"""
         self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
-        """the position of the value of any length in `firm`; None if all lengths are fixed"""
+        """the position, in `firm`, of the value of any length; None if all lengths are fixed"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
         loose = [column.name for column in columns if column.kind in _LOOSE]

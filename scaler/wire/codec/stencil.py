@@ -1,12 +1,12 @@
 """Stencil: the bytes that all messages of one shape share, with holes for their values.
 
-Cut and kept by the table of a direction (`stencils.py`). Writing messages that differ in one value shows where that
-value lies. With a stencil, a message is written by filling the holes. A message is read by comparing the bytes around
-the holes and taking the values out.
+Cut and kept by the table of a direction (`stencils.py`). Messages that differ in one value show where that value lies.
+With a stencil, a message is written by filling the holes. A message is read by comparing the bytes around the holes and
+taking the values out.
 
 One value may have any length: the arguments or the result of a task, whose length differs in almost every message. The
 bytes after this value move, and some words before the value depend on its length: the size of the message, the
-positions of moved parts, the length itself. Writing messages with three lengths shows how these words change.
+positions of moved parts, the length itself. Messages with three lengths show how these words change.
 
 A stencil accepts exactly what the codec accepts, and writes what the codec reads as the same items.
 """
@@ -245,7 +245,7 @@ class Cutter:
         self._numbers = numbers
 
     def cut(self, kinds: Sequence[ItemKind], items: Sequence[Any]) -> Stencil | None:
-        """Return the stencil for the shape of `items`; None if too large, or a value has no place of its own."""
+        """Return the stencil for the shape of `items`; None if it is too large, or a value has no place of its own."""
         values = _values(kinds, items)
         if values is None:
             return None
@@ -328,7 +328,7 @@ def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value at `start`; None if other bytes do too.
+    """Return the words before `start` that depend on the length of the value there; None if other bytes also do.
 
     Args:
         plain: a message in which the value has 1 byte; in `longer` it has 2 bytes, and in `wider` 9 bytes.

@@ -3,7 +3,7 @@
 With one task at a time, each message holds an item or two. Writing or reading such a message through the schema costs
 more than all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same
 fields) have the same bytes except for the values. So after some messages of a shape, a stencil is cut for the shape
-(`stencil.py`). Consecutive items of one kind make one batch of columns: a stencil needs equal shapes of these items.
+(`stencil.py`). Consecutive items of one kind make one batch of columns, so a stencil needs equal shapes of these items.
 
 The length of arguments and results differs in almost every message. So a second table has the shapes without this
 length. The stencils of the second table take about a microsecond more, and are used if no stencil of the first table
@@ -32,7 +32,7 @@ SEEN_BEFORE_CUT_TWICE = 128
 SHAPES_MOST = 1024
 """The most shapes that are remembered for one direction. When this number is exceeded, all shapes are forgotten."""
 CANDIDATES_MOST = 16
-"""The most stencils for one message size, and for any length: each stencil that does not fit costs a comparison."""
+"""The most stencils for one message size, and for any length. Each stencil that does not fit costs a comparison."""
 
 
 class _Seen:
@@ -118,7 +118,7 @@ class Stencils:
             self._cut(shaped[1], items, seen)
 
     def learn(self, batches: Sequence[Sequence[Any]]) -> None:
-        """Count a message that the codec has read: more messages of its shape may follow."""
+        """Count a message that the codec has read, since more messages of its shape may follow."""
         if 0 < sum(map(len, batches)) <= ITEMS_MOST:
             items = list(chain.from_iterable(batches))
             shaped = self._shape(items)

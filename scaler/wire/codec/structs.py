@@ -78,13 +78,13 @@ class RunOptions(NamedTuple):
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that the worker must have, and the amount of each resource that the task takes"""
     was_submitted: bool = False
-    """whether an earlier scheduler may have started the task, which then continues only as a run that an agent has"""
+    """whether an earlier scheduler may have started the task, which then continues only if an agent has its run"""
     retry_on: tuple[str, ...] = ()
     """the names of the exception classes after which the task is retried; derived classes count too"""
     retry_delay_ms: int = 0
     """the time before the first retry; doubled for each further retry"""
     no_worker_timeout_ms: int = 0
-    """the longest time that the task waits, before it fails, while no connected worker could run it; 0: no limit"""
+    """how long the task may wait while no connected worker could run it; then it fails; 0: no limit"""
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""
@@ -104,7 +104,7 @@ class RunOptions(NamedTuple):
 
     @property
     def suit_rows(self) -> bool:
-        """Whether rows with these options may form a range: retries, time limits and seeds apply to each row."""
+        """Whether rows may form a range: only options that apply to each row are set (retries, time limit, seed)."""
         plain = self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0, seed=(), seed_spawns=False)
         return plain == _DEFAULTS
 

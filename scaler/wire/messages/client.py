@@ -94,7 +94,7 @@ class JobVerb(IntEnum):
     LEAVE = 12
     """withdraw the report that this client needs the job to run"""
     GIVE = 13
-    """transfer a job that is not open to the owner named in the body; only admins may request this"""
+    """transfer a job, unless it is open, to the owner named in the body; only admins may request this"""
     ATTEND = 14
     """report that this client uses the job, in each new session; `amount` 1: the client needs the job to run"""
     DIGESTS = 15
@@ -131,7 +131,7 @@ class JobOpenFlags(IntFlag):
     SAME_WORK = 32
     """the new version has the same function and the same rows"""
     SAME_ROWS = 64
-    """the new version has another function and the same rows, still complete. `first`: the work the client knows"""
+    """the new version has another function and the same, complete rows. `first`: the work that the client knows"""
 
 
 class JobAnswerKind(IntEnum):
@@ -508,7 +508,7 @@ class JobRequest:
     amount: U32 = 0
     body: Bytes = b""
     record: Bytes = b""
-    """the id of the job's record (8 bytes) and, for results, its work (4 bytes); empty: the job with the name now"""
+    """the id of the job's record (8 bytes) and, for results, its work (4 bytes); empty: the present job of the name"""
     frames: FrameColumn = ()
 
 

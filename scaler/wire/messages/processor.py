@@ -38,7 +38,7 @@ class TaskBlocked:
 
 @travels(PROCESSOR_TO_AGENT)
 class ResumeRequest:
-    """The request of a task whose wait has ended to resume. The task waits for `ResumeTask`."""
+    """A task's request to resume, because its wait has ended. The task waits for `ResumeTask`."""
 
     number: U32
 

@@ -1,4 +1,4 @@
-"""Rows: calls of one function that travel as one task, a range, and how a range is split.
+"""Rows: calls of one function that travel as one task (a range), and how a range is split.
 
 A **row** is one call of a map. The field `rows` of a task is the number of its rows. Rows of a task have consecutive
 ids: 8 bytes of the map, and the number of the row. The payload of the task is a table of lengths and a block for each
@@ -24,7 +24,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
 
 RANGE_BYTES = 512 * 1024
-"""The most bytes of arguments of one range, unless its last row has more."""
+"""The most bytes of arguments of one range, not counting its last row."""
 
 _RANGE_US = 5_000
 """The longest expected run time of a range. One range is one turn of a client."""

@@ -116,7 +116,7 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """the ids of the objects among the arguments, as in `Task`; the id of a large result once for each argument"""
+    """the ids of the objects among the arguments, as in `Task`; a large result has its id once for each argument"""
     priority: I32 = 0
     """the priority of the task, as in `Task`"""
     name: Text = ""
@@ -192,7 +192,7 @@ class RunResult:
     location: Bytes = b""
     """the location of the result, instead of the frames; the agent keeps the result until a request to delete it"""
     rows: RowCount = 0
-    """the number of ended rows from the row of this id; if the status is success, the payload has a block for each"""
+    """the number of ended rows, from this id on; if the status is success, the payload has a block for each"""
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
 

@@ -24,7 +24,7 @@ from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 MESSAGE_BYTES = 1024 * 1024
 """The most bytes of a message, unless a single item is larger."""
 LARGE_BYTES = 64 * 1024
-"""The size above which an item travels in chunks, unless chunks are more than four times as large."""
+"""The size above which an item travels in chunks, or a quarter of the size of a chunk, if that is larger."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
 """the classes of items that must be sent after all items put before them"""

@@ -1,4 +1,4 @@
-"""Lost content: replaces an item whose header arrived, but for whose content there was no memory.
+"""Lost content: replaces an item whose header arrived, and whose content was lost for lack of memory.
 
 Used by the pipe, for items whose loss concerns only one agent, client or task. A value that is too large ends only its
 own task with an error, and not the session that brought the value. Lost content never becomes a success.
@@ -61,7 +61,7 @@ _REPLACEMENTS: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
 
 
 def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: int) -> list[Batch[Any]]:
-    """Return the replacement for the batches, with empty frames, of a large message whose frames were not kept.
+    """Return replacements for a large message's batches, whose frames are empty because none were kept.
 
     Args:
         n_bytes: the size of the whole message.

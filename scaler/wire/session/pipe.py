@@ -99,7 +99,7 @@ class Pipe:
         self.put_streamed = self._bulk.put_streamed
         """queues an item whose frames arrive part by part (`StreamedFrames`)"""
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
-        """the unacknowledged messages: number, header, frames, items, size, and whether of the bulk lane"""
+        """the unacknowledged messages: number, header, frames, items, size, and whether it is in the bulk lane"""
         self._fast_bytes = self._bulk_bytes = 0
         """the unacknowledged bytes of small items, and the unacknowledged bytes of the bulk lane"""
         self._written: list[Message] = []

@@ -30,7 +30,7 @@ _SIZE_BYTES = 8
 AHEAD = 4
 """The number of parts that are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The fraction of a value requested again for hosts that fell behind, which then wait for the first host's copy."""
+"""The largest fraction of a value that is requested again for hosts that fell behind; then they wait for a copy."""
 
 
 class ValueStream:
@@ -74,7 +74,7 @@ class ValueStream:
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next; None if not arrived. Request this part and the following parts."""
+        """Return the part that a reader needs next; None if it has not arrived. Request this and later parts."""
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):

@@ -26,7 +26,7 @@ SchedulerId = NewType("SchedulerId", bytes)
 Connection = NewType("Connection", bytes)
 """The name that a socket gives to a peer; the name is valid until the connection ends."""
 NO_CONNECTION = Connection(b"")
-"""The connection of a session whose peer is disconnected: messages to this connection are dropped."""
+"""The connection of a session whose peer is disconnected. Messages to this connection are dropped."""
 
 Account: TypeAlias = tuple[int, int]
 """The account of a task, as messages contain it: the number of a client, and the tag of the client's owner."""

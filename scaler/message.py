@@ -44,7 +44,7 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return a constructor that the first message replaces with the real one: most processes use few messages."""
+    """Return a constructor that the first message replaces with the real one, since most processes use few messages."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

@@ -67,7 +67,7 @@ def nbytes(frame: Any) -> int:
 def new_memory(size: int) -> int:
     """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows this memory.
 
-    The memory is sealed, so that it cannot shrink: a process is killed if it reads a mapping whose memory is gone.
+    The memory is sealed, so that it cannot shrink. A process is killed if it reads a mapping whose memory is gone.
     """
     if _HAS_SEALS:
         descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NO_WAIT = nullcontext()
 _making = threading.Lock()
-"""the lock for creating the generator of a task: from Python 3.12 on, `cached_property` has no lock"""
+"""the lock for creating the generator of a task, because `cached_property` has no lock from Python 3.12 on"""
 
 REPORT_CHARACTERS = 200
 """The maximum length of the text of a report; longer texts are cut."""

@@ -1,6 +1,6 @@
 """Expiry: remembers when the jobs of a folder expire, so that no record is read before its job is due.
 
-Used by the folder of jobs, in the job writer's thread. Times are wall-clock times: they stay valid over a restart and
+Used by the folder of jobs, in the job writer's thread. Times are wall-clock times, which stay valid over a restart and
 while the machine sleeps. Before a job is removed, its record is read again.
 """
 

@@ -128,7 +128,7 @@ class JobFolder:
     def _lock_all(self) -> int | None:
         """Lock the folder. Return the descriptor, or None if another scheduler has locked the folder.
 
-        Removes the lock file of earlier versions: its name, `lock`, could also be the name of an owner's folder.
+        Removes the lock file of earlier versions, because its name, `lock`, could also be that of an owner's folder.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -232,7 +232,7 @@ class JobFolder:
     def in_use_error(self, place: Path) -> JobInUseError | None:
         """Return the error that `open` would raise because another program has the job open, or None.
 
-        No lock is kept: the scheduler that owns the folder may be about to start again.
+        No lock is kept, since the scheduler that owns the folder may be about to start again.
         """
         is_open, of_all = place in self._locks, None
         try:
@@ -327,7 +327,7 @@ class JobFolder:
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
         """Examine jobs for about `REMOVAL_SECONDS`, at least one, and remove expired jobs unless open or unreadable.
 
-        Jobs that a scheduler finds at its start stay until the next search: their programs may be about to reconnect.
+        Jobs that a scheduler finds at its start stay until the next search. Their programs may be about to reconnect.
 
         Returns:
             the places of examined jobs, each with its summary, or None if the job was removed; whether there are more.
@@ -358,7 +358,7 @@ class JobFolder:
     def _is_removed(self, place: Path) -> bool:
         """Remove an expired job, unless another program has opened or changed it. Return whether it was removed.
 
-        Nothing is removed unless this program has locked the folder: another scheduler may be starting again.
+        Nothing is removed unless this program has locked the folder, since another scheduler may be starting again.
         """
         if not self.is_entered:
             return False

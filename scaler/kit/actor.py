@@ -80,7 +80,7 @@ class _Inbox:
 
 
 class _StoppedFlag:
-    """Pykka's `actor_stopped`, computed from the address: an `Event` per task would cost more than the task."""
+    """Pykka's `actor_stopped`, computed from the address, since an `Event` per task would cost more than the task."""
 
     __slots__ = ("_ref",)
 
@@ -230,7 +230,7 @@ class Actor(pykka.Actor):
     handlers: ClassVar[HandlerTable] = HandlerTable()
 
     has_on_stop: ClassVar[bool] = False
-    """whether the class overrides `on_stop`: calling an empty method would cost time in each task"""
+    """whether the class overrides `on_stop`; otherwise it is not called, which saves time in each task"""
 
     runs_last: ClassVar[bool] = False
     """whether these actors have a turn only when no other actor has mail; in a turn they handle all their mail"""

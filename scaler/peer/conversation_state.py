@@ -70,8 +70,8 @@ class ConversationState:
         return self.happened(states.RESUMED if is_resumed else states.RESET, now)
 
     def refused(self, is_certain: bool, now: float) -> Action:
-        """Return what to do after a refusal. After the first welcome, an uncertain refusal counts as a lost connection:
-        another program may have taken the address for some time.
+        """Return what to do after a refusal. After the first welcome, an uncertain refusal counts as a lost connection,
+        because another program may have taken the address for some time.
 
         Args:
             is_certain: whether this side refused, or the scheduler that accepted this peer, or one with the same key.

@@ -19,7 +19,7 @@ HEARTBEATS_IN_TIMEOUT = 4
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
 """Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice as long as the
-previous one. The pause has no random part: ZeroMQ itself spreads the attempts to reach a host that does not answer.
+previous one. The pause has no random part. ZeroMQ itself spreads the attempts to reach a host that does not answer.
 """
 
 GOODBYE_SECONDS = 1.0

@@ -3,7 +3,7 @@
 The folder is created with the first value, and removed with its store, whose process locks a file in the folder. A
 later start removes folders without that lock, if these contain only files that a store has created.
 
-Files are written and read, never mapped: a disk error under a mapping would kill the process that reads.
+Files are written and read, never mapped, because a disk error under a mapping would kill the process that reads.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class ValueStore:
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Store a value in memory of an agent's process. Raises `ObjectTooLargeError` if it can never fit."""
+        """Store a value that is in memory of an agent's process. Raises `ObjectTooLargeError` if it can never fit."""
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 

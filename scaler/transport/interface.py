@@ -19,7 +19,7 @@ Message: TypeAlias = tuple[bytes, list[memoryview]]
 """A message: the header frame and the payload frames."""
 
 FRAME_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a frame. A larger frame closes its connection at once: large messages travel in chunks."""
+"""The most bytes of a frame. A larger frame closes its connection at once, because large messages travel in chunks."""
 UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 """The most bytes of one connection that may have arrived and not been read."""
 

@@ -1,4 +1,4 @@
-"""Publisher: the socket of the monitor stream: viewers subscribe to topics and receive the messages of these topics.
+"""Publisher: the socket of the monitor stream. Viewers subscribe to topics and receive the messages of these topics.
 
 Made by the scheduler. A viewer that reads too slowly loses messages, and never delays the publisher. The publisher
 ignores all data except subscriptions. Viewers never make the publisher block or raise.
@@ -31,7 +31,7 @@ HANDSHAKE_BYTES_MOST = 1024
 """The limit in place of `SUBSCRIPTION_BYTES_MOST` if viewers need keys, because the handshake with keys is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""The most bytes that a viewer on TCP may send in all: subscriptions take about 50 times as much memory in libzmq."""
+"""The most bytes that a viewer on TCP may send in all. In libzmq, subscriptions take about 50 times their own size."""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 

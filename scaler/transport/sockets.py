@@ -54,7 +54,7 @@ HANDSHAKE_MS = 10_000
 """The time after which a connection with an unfinished handshake is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
-"""The longest pause between attempts to connect (a packet each), and the longest wait of a restarted scheduler."""
+"""The longest pause between attempts to connect (a packet each). A restarted scheduler waits at most this long."""
 CONNECT_MS = 2_000
 """The time after which an unanswered attempt to connect is repeated; the system would wait longer each time."""
 
@@ -341,7 +341,7 @@ class RouterSocket:
 class DealerSocket:
     """A peer's end of one connection. A new connection needs a new socket, because an identity is never used again.
 
-    The socket sends no heartbeats of ZeroMQ: other modules decide how long a scheduler may be silent.
+    The socket sends no heartbeats of ZeroMQ, because other modules decide how long a scheduler may be silent.
 
     At an ipc address in a folder that other users can write, the socket makes one connection, and messages wait until
     the listener has passed the check. A missing listener counts as a lost connection.

@@ -56,7 +56,7 @@ PIECES_UNSENT = 250_000
 """The most unsent pieces for one peer. Other modules limit numbered messages. Only this limit counts for echoes."""
 CONNECT_RETRY_SECONDS = 0.05
 CONNECT_RETRY_MOST_SECONDS = 0.25
-"""The longest pause between two attempts of a peer to connect, and so the longest wait of a restarted scheduler."""
+"""The longest pause between two attempts of a peer to connect. A restarted scheduler waits at most this long."""
 
 # Plain numbers: combining the enumerations of `select` costs more than reading.
 _IN, _OUT = 1, 4

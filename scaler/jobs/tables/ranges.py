@@ -48,7 +48,7 @@ class SubmittedRange(NamedTuple):
             raise ValueError(f"{len(self.row_digests)} bytes are not the digests of {self.n_rows} rows")
 
     def part(self, begin: int, end: int) -> SubmittedRange:
-        """Return the rows from `begin` to `end`. The part has no digest of the range: rows are compared one by one."""
+        """Return the rows from `begin` to `end`. The part has no digest of the range; rows are compared one by one."""
         block = Arguments(self.block, self.n_rows).part(begin, end)
         digests = self.row_digests[DIGEST_BYTES * begin : DIGEST_BYTES * end]
         return SubmittedRange(self.first + begin, end - begin, b"", digests, block)

@@ -261,7 +261,7 @@ class Results:
     def salvage(self, unreadable: Sequence[tuple[int, int]]) -> None:
         """Create the table again without unreadable lines, whose rows fail.
 
-        The damaged table is kept under another name: to drop it, SQLite would have to read it.
+        The damaged table is kept under another name, because SQLite would have to read it in order to drop it.
         """
         execute = self._connection.execute
         (n_tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()

@@ -65,7 +65,7 @@ class RecordError(Exception):
 
 
 class RecordConnection(sqlite3.Connection):
-    """A database connection. The size of the database limits how much it reads, until `lift_limits` is called."""
+    """A database connection. Until `lift_limits` is called, it reads only what the size of the database allows."""
 
     _steps = repeat(False, 0)
     _n_bytes = 0

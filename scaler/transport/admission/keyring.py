@@ -17,7 +17,7 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 NO_LONGER_LISTED, NOT_LISTED = 500, 400
-"""The ZAP status codes for a key that was accepted before, and for an unknown key: a peer gets no other reason."""
+"""The ZAP status codes for a key that was accepted before, and for an unknown key. A peer gets no other reason."""
 
 SILENT_REFUSALS = 3
 """The number of silent disconnections in a row that count as a refusal. A scheduler disconnects silently from a peer
@@ -151,7 +151,7 @@ class Keyring:
         if has_no_keys:
             return 1, (
                 f"the program that listens at {at} has no keys, though {file} is a key for it: it is another program, "
-                "or a scheduler without keys. Do not trust it before you know. If it is right, remove the file"
+                "or a scheduler without keys. Do not trust it before you know. If it is the scheduler, remove the file"
             )
         return 0, (
             f"the program at {at} is not the scheduler that the key in {file} is for: the scheduler has a new key, or "

@@ -14,7 +14,7 @@ from scaler.wire.codec.schemas import SCHEMAS, behind, first_line, read, utf8
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
-"""The size of the caches of encoded and decoded options: most tasks of a program share a few sets of options."""
+"""The size of the caches of encoded and decoded options. Most tasks of a program share a few sets of options."""
 
 
 SHORT_BYTES = 200

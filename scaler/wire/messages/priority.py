@@ -1,4 +1,4 @@
-"""Priority: the depth of a task, and within a depth the user's priority, as one number; the greater goes first.
+"""Priority: the depth of a task, and within a depth the user's priority, as one number. Greater numbers go first.
 
 A task runs before all tasks of less depth, whatever priority users choose, because tasks of less depth may wait for
 this one. The number is `depth * STEP + user_priority`, which is 0 for most tasks. By default, a child has the user's

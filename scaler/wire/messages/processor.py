@@ -24,7 +24,7 @@ class ProcessorReady:
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskBlocked:
-    """The report that a task waits for other tasks: the agent may run other tasks in its place."""
+    """The report that a task waits for other tasks, so the agent may run others in its place."""
 
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""

@@ -298,7 +298,7 @@ class DrainRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class DisconnectRequest:
-    """The report that the agent leaves: the scheduler takes back the unfinished runs of the agent."""
+    """The report that the agent leaves. The scheduler takes back the unfinished runs of the agent."""
 
     reason: Reason
 

@@ -58,7 +58,7 @@ class BulkLane:
         self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
-        """the total size of the items of which no part has been sent"""
+        """the total size of the items that were not sent, not even in part"""
 
     def __len__(self) -> int:
         return len(self.queue)

@@ -38,7 +38,7 @@ class ValueStream:
 
     Args:
         source: the host that is asked for parts, and the location of the value there; may be replaced later.
-        ask: requests from a source the part at an offset.
+        ask: requests the part at an offset from a source.
     """
 
     def __init__(self, sizes: Sequence[int], source: Source, ask: Callable[[Source, int], None]) -> None:

@@ -24,7 +24,7 @@ import cloudpickle
 from scaler.pickling.pickled_functions import is_found_by_name
 
 Reduced: TypeAlias = Any
-"""What a pickler writes for an object, as `object.__reduce__` returns it, or `NotImplemented`."""
+"""The form in which a pickler writes an object, as `object.__reduce__` returns it, or `NotImplemented`."""
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3

@@ -26,13 +26,13 @@ PAGES = [
 NOT_READ = {"CHANGELOG.md", "glossary.md"}
 """A history, and the page that has the words to avoid."""
 
-HEADLESS = re.compile(r"(?:Who|Whoever|What|Whatever|Which|Those|That|Such|Others|The (?:same|others?|last ones))\b")
+HEADLESS = re.compile(r"(?:Who|Whoever|What|Whatever|Which|Those|That|Such|Others|The (?:same|others|last ones))\b")
 """Beginnings of docstrings that name no subject."""
 WORDS = {
     "say again": re.compile(r"\b(?:say|says|said|saying)\b(?: \S+){0,3} (?:again|anew)\b", re.IGNORECASE),
     "so many": re.compile(r"\bso (?:many|much|long)\b(?! as\b)", re.IGNORECASE),
     "nobody": re.compile(
-        r"\b(?:nobody|somebody|anybody|whoever|anew|any more|no more(?! than)|(?<!there )(?:is|are) (?-i:none))\b",
+        r"\b(?:nobody|somebody|anybody|whoever|anew|any more|no more(?=[.,;:)]|$)|(?<!there )(?:is|are) (?-i:none))\b",
         re.IGNORECASE,
     ),
 }

@@ -32,7 +32,7 @@ _SHORT_US = 10_000
 
 
 class Verdict(NamedTuple):
-    """What limits the cluster, in a word and a sentence."""
+    """The limit of the cluster, in a word and a sentence."""
 
     word: str
     sentence: str

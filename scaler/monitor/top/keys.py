@@ -46,7 +46,7 @@ HELP = (
 
 @dataclass(frozen=True)
 class ScreenState:
-    """What the screen shows when a key is pressed."""
+    """The content of the screen when a key is pressed."""
 
     keys: Sequence[object]
     """the keys of all rows of the table, in order"""

@@ -11,7 +11,7 @@ from typing import NewType
 from scaler.wire.messages.common import TaskStatus
 
 Reason = NewType("Reason", str)
-"""What a task waits for, in a word or two."""
+"""The reason why a task waits, in a word or two."""
 
 NO_WORKER = Reason("no worker")  # no worker is connected
 NOT_ABLE = Reason("no worker can take it")  # no worker has the resources that it requests

@@ -37,13 +37,13 @@ WORDS = {
     ),
 }
 MOST = {
-    ("docstrings", "headless"): 7,
+    ("docstrings", "headless"): 0,
     ("docstrings", "say again"): 1,
-    ("docstrings", "so many"): 7,
-    ("docstrings", "nobody"): 13,
+    ("docstrings", "so many"): 5,
+    ("docstrings", "nobody"): 8,
     ("pages", "say again"): 0,
     ("pages", "so many"): 0,
-    ("pages", "nobody"): 2,
+    ("pages", "nobody"): 0,
 }
 """How often each kind occurs. Lower a number when texts have become better."""
 

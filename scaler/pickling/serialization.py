@@ -284,7 +284,7 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """The values that are sent in place of a serializer: the serializer, and the modules that are sent with a function."""
+    """Sent in place of a serializer: the serializer, and the modules that are sent with a function."""
 
     serializer: Serializer
     modules: bytes

@@ -5,8 +5,8 @@ past tense (`TaskFinished`). A message is not changed after it was sent. The typ
 does not. A frozen dataclass takes three times as long to build, and every step of every task builds a message.
 
 Each process creates some two hundred of these classes when it starts. A dataclass would compile three methods for each
-class: an eighth of the processor time in which a scheduler starts. `message` compiles only the constructor, and only
-with the first message of the class.
+class, in an eighth of the processor time of a scheduler's start. `message` compiles only the constructor, and only with
+the first message of the class.
 """
 
 from __future__ import annotations

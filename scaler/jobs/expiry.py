@@ -38,6 +38,6 @@ class Expiry:
         self._stamps = stamps
 
     def due(self) -> dict[Path, float]:
-        """Return the expired jobs with their times, and the jobs whose time is unknown with time 0."""
+        """Return the expired jobs with their times, and, with the time 0, the jobs whose time is unknown."""
         now = time.time()
         return {place: due for place, due in self._due.items() if due <= now}

@@ -1,7 +1,7 @@
 """JobFolder: the private folder in which a scheduler keeps its jobs, with a subfolder for each owner and job.
 
-Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`, of which only `give`
-changes the folder. Unreadable jobs are never deleted.
+Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`, which changes it
+only for `give`. Unreadable jobs are never deleted.
 """
 
 from __future__ import annotations
@@ -455,7 +455,7 @@ def _summary_of(place: Path) -> JobSummary:
 def expires_at(summary: JobSummary) -> float:
     """Return when a job expires, in seconds since 1970.
 
-    A job that can still run without a client, or whose time of the last change is damaged, never expires.
+    A job that can still run without a client, or has a damaged time of the last change, never expires.
     """
     if summary.runs_alone or summary.changed <= 0:
         return NEVER

@@ -19,7 +19,7 @@ Clock: TypeAlias = Callable[[], float]
 
 
 SWEEP_FROM = 1024
-"""The maximum number of cancelled timers in the heap for which the heap is never swept."""
+"""The heap is never swept if it has at most this number of cancelled timers."""
 
 
 class Timer:

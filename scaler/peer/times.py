@@ -114,7 +114,7 @@ class Times:
         self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
 
     def paused(self, seconds: float) -> None:
-        """Move the times by the seconds in which this process itself was stopped: these seconds do not count."""
+        """Move the times by the seconds in which this process itself was stopped. These seconds do not count."""
         self._opened_at += seconds
         self.unanswered_since += seconds
         self.waiting_since += seconds

@@ -5,7 +5,7 @@
                +----------------needed------------------+
 
 Small values are bytes of the process and always hot. Other values are blocks of shared memory (hot) or files (cold).
-The budget counts memory, not values: a slab counts until its last value and its last reader are gone. Values are
+The budget counts memory, not values, so a slab counts until its last value and its last reader are gone. Values are
 spilled piece by piece, the least recently used first.
 
 Dropped values are forgotten at once; their memory and files are freed piece by piece, and count until then. Reads of a

@@ -4,7 +4,8 @@ Used by the listeners, the publisher, and programs that start a scheduler. Loopb
 machine, and to web pages in a browser. A private address is open to its user only.
 
 A folder is removed by its scheduler, or by the program that started the scheduler. If both are killed at once, the
-folder stays. So each folder names its processes. Making a new folder removes all folders whose processes have ended.
+folder stays. So each folder names its processes. When a new folder is made, folders whose processes have ended are
+removed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def keep_private_folder_for(endpoint: Endpoint, pid: int) -> None:
 
 
 class ImportsFile:
-    """The file in a private folder in which a program names, for its cluster, the modules that its tasks need."""
+    """The file in a private folder in which a program names the modules that its tasks need, for its cluster."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -81,7 +81,7 @@ class Publisher:
     def changes(self, most: int) -> list[tuple[bool, bytes]]:
         """Return the subscriptions that started (True, topic) and ended (False, topic) since the last call, in order.
 
-        If `most` changes are returned, call this again: the descriptor does not report the remaining changes.
+        If `most` changes are returned, call this again, because the descriptor does not report the remaining changes.
         """
         changes: list[tuple[bool, bytes]] = []
         socket = self._socket

@@ -1,4 +1,4 @@
-"""ZeroMQ sockets as Scaler uses them: made in one place, with every option that has a dangerous default.
+"""ZeroMQ sockets as Scaler uses them: made in one place, which sets every option that has a dangerous default.
 
 A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
 frames are received without a copy. A socket belongs to one thread. This module decodes no message.
@@ -46,7 +46,8 @@ _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMOR
 
 GIVEN_UP_AFTER_MS = 20_000
 """The time that the system waits, after the longest time-out, before it closes a connection without answers. Heartbeats
-of ZeroMQ are not used: libzmq aborts the process (`!_io_error`) if one is due on a held-back connection that was reset.
+of ZeroMQ are not used. libzmq aborts the process (`!_io_error`) if one is due on a held-back connection that was
+reset.
 """
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""

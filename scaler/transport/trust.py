@@ -1,7 +1,7 @@
 """Trust: whether a peer may trust the user who listens at an ipc address. A listener can run code in its peers.
 
 Used on each connection of peers and viewers, before anything is sent or received. Checking the owner of the socket file
-is not enough: another file may have its place when the connection is made.
+is not enough, because another file may have its place when the connection is made.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class ListenerCheck:
     """The check of the listener on the one connection that a ZeroMQ socket makes to an ipc address.
 
     The system may reuse the descriptor of a connection as soon as the connection is closed. So the result counts only
-    after all events of the monitor have been read: the end of a connection is reported before its descriptor is closed.
+    after all events of the monitor have been read, because the end of a connection is reported before its descriptor is
+    closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

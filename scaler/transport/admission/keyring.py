@@ -1,7 +1,7 @@
 """Keyring: the keys that a peer tries at one scheduler, and why the scheduler refused them, if it did.
 
-Belongs to a transport, whose sockets use the key to try and report the result. A peer has several keys while the key of
-the scheduler is being replaced, and if a host has several names. A peer that has a key never connects without a key.
+Belongs to a transport. Its sockets use one key at a time, and report the result. A peer has several keys while the key
+of the scheduler is being replaced, and if a host has several names. A peer that has a key never connects without a key.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Keyring:
             self.reset()
 
     def apply_to(self, socket: zmq.Socket[bytes]) -> None:
-        """Set the key to try for a socket that is not connected yet."""
+        """Give the key that is tried now to a socket that is not connected yet."""
         if self._tries:
             now = self._tries[self._at]
             socket.setsockopt_string(zmq.CURVE_SERVERKEY, now.server)

@@ -179,7 +179,7 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
 
 
 class _Codecs(dict[str, _DirectionCodec]):
-    """The codecs, by direction, each made at its first use: a client never needs the codecs of processors."""
+    """The codecs, by direction, each made at its first use. A client never needs the codecs of processors."""
 
     def __missing__(self, name: str) -> _DirectionCodec:
         codec = self[name] = _DirectionCodec(next(each for each in DIRECTIONS if each.name == name))

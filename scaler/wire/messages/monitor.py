@@ -56,7 +56,7 @@ FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
 - microseconds of the runs that succeeded or failed
 - histogram of the durations of these runs (`StateFunction.durations`)
 
-The row is not on the stream: the scheduler adds the rows up.
+The row is not on the stream. The scheduler adds the rows up.
 """
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""

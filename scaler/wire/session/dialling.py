@@ -1,7 +1,7 @@
 """DialledSession: the session of the dialling side, which resumes on the next connection or starts again.
 
 Used by the client's connection and the agent's edge. A session never resumes after a message that could not be read,
-written or handled: the same message would be sent again.
+written or handled, because the same message would be sent again.
 """
 
 from __future__ import annotations

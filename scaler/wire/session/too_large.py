@@ -1,4 +1,4 @@
-"""Too large: turns a result that is too large for a process that must hold it into a failure of its task.
+"""Too large: turns a result into a failure of its task if it is too large for a process that must hold it.
 
 Used by agents before they send a result, and by the pipe after it has lost a result. The error is encoded like the
 error of a task, so that the submitter gets an error of the right type. The result itself is never read.

@@ -33,7 +33,7 @@ class LocatedFrames(Sequence[Any]):
         return 1
 
     def __getitem__(self, _index: Any) -> Any:
-        raise TypeError("these frames are at their agent")
+        raise TypeError("frames that are stored at an agent cannot be read in the scheduler")
 
 
 def local_bytes(frames: Frames | LocatedFrames) -> int:

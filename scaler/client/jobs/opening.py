@@ -436,8 +436,8 @@ class Opening:
             raise TypeError(f"row {row} has a future, which ends with this program: pass its result") from None
         if entry[2] is not function.instruction or not all(each in self._copies.values() for each in entry[4]):
             raise TypeError(
-                f"row {row} has an ObjectReference in a container, or as_is(), whose object ends with this program: "
-                "make it an argument of its own"
+                f"row {row} has an ObjectReference inside a container, or its as_is(). The object is deleted when this "
+                "program ends: make the reference an argument of its own"
             )
         return entry
 

@@ -172,7 +172,7 @@ class EngineHost(Actor):
     def _lost(self) -> None:
         how = self._end_process(0.0)
         self._is_ready, self._sent_objects = False, set()
-        logger.warning("engine %s: its host has died (%s); the next one starts in %.3g s",
+        logger.warning("engine %s: its process has died (%s); the next one starts in %.3g s",
                        self._settings.engine, how, self._pause_seconds)  # fmt: skip
         lost, self._open = self._open, {}
         sentence = f"the engine host of the task's cluster died while the task ran ({how})"

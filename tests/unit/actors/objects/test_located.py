@@ -14,7 +14,7 @@ def test_located_frames_have_the_size_of_a_value_and_none_of_its_bytes(bench: Be
     frames = LocatedFrames(SharedBlock.of([b"12", b"345"]).location(), host)
     assert frames
     assert (bytes_in(frames), local_bytes(frames), frames.lost) == (5, 0, "")
-    with pytest.raises(TypeError, match="at their agent"):
+    with pytest.raises(TypeError, match="stored at an agent"):
         list(frames)
 
 

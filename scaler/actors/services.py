@@ -96,7 +96,7 @@ class Services:
     """the name of the user to whom jobs of unnamed connections belong"""
     read_options: Callable[[bytes], Options]
     paused_since: Callable[[float], float]
-    """returns the number of seconds for which the scheduler was stopped since a time, given by the scheduler's clock"""
+    """takes a time of the scheduler's clock, and returns for how many seconds since then the scheduler was stopped"""
     value_bytes: Callable[[], int]
     """returns the present size limit of one value in bytes; 0: no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _no_payer

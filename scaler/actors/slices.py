@@ -46,13 +46,13 @@ class Slices:
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item after all earlier work, or now if there is none. Items are consumed lazily."""
+        """Do a step with each item after all earlier work, or now if no work is left. Items are consumed lazily."""
         self._work.append(map(step, items))
         if len(self._work) == 1:
             self.go_on()
 
     def take_over(self, other: Slices, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do the remaining work of another actor, then a step with each item. The first slice runs now."""
+        """Take over the remaining work of another actor, then do a step with each item. The first slice runs now."""
         self._work += (*other._work, map(step, items))
         other._work.clear()
         self.go_on()

@@ -62,7 +62,7 @@ def _was_never_paused(_since: float) -> float:
 
 
 def _message_limit(value_bytes: Callable[[], int]) -> float:
-    """Return the bytes above which only a message's header is kept: a quarter more than the limit of a value."""
+    """Return the size above which only the header of a message is kept: a quarter more than the limit of a value."""
     return value_bytes() * 5 // 4 or inf
 
 

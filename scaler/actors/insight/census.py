@@ -30,18 +30,18 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLI
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
-"""Limit of the requests of one client that wait for workers. Further requests are answered once, without waiting."""
+"""The most requests of one client that wait for workers. Further requests are answered once, without waiting."""
 UNACKNOWLEDGED_MOST = 1
-"""Limit of the unacknowledged descriptions of all workers for one client. Each of these answers is large."""
+"""The most descriptions, each of all workers, that one client may have unacknowledged. They are large."""
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client. The oldest requests are dropped."""
 LOOK_SECONDS = 0.5
-"""Interval at which deferred requests are examined. A client's are also examined at each of its new requests."""
+"""Interval at which deferred requests are examined; those of a client also at each new request of this client."""
 DESCRIPTIONS_MOST = 16
-"""Limit of the descriptions of all workers that are sent in one interval, for all clients together."""
+"""The most descriptions, each of all workers, that are sent in one interval to all clients together."""
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
-"""The most objects of a client that are described (the largest), and the most that are examined to find the largest."""
+"""In this order: the most objects of a client that are described (the largest), and the most that are searched."""
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
@@ -69,7 +69,7 @@ class Census(Actor):
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """the requests that wait for workers, by peer and number of the request"""
         self._unacknowledged: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
-        """unacknowledged descriptions by peer: for each description the pipe, and the number of its first message"""
+        """by peer, its unacknowledged descriptions: the pipe and the number of the first message of each description"""
         self._deferred: dict[Peer, dict[int, InfoRequest]] = {}
         self._n_described = 0
         """the number of descriptions since deferred requests were last examined"""
@@ -185,7 +185,7 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request the counts in the urgent lane. All arrive before the `AnswerInfo` that the census sends itself."""
+        """Request the counts in the urgent lane. All counts arrive before the `AnswerInfo` that the census sends."""
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)
@@ -225,7 +225,7 @@ class Census(Actor):
 
 
 def _why_not(peer: Peer, request: InfoRequest) -> str:
-    """Return why the command in a request is refused; empty if it is allowed, or if the request is a question."""
+    """Return why the command in a request is refused; empty if the command is allowed, or if there is no command."""
     what = "cancel tasks of others" if request.cancel else "replace worker processes, or have clusters leave"
     return why_not_admin(peer, what) if _is_command(request) else ""
 

@@ -53,7 +53,7 @@ class TaskMoved:
     state: str
     """the new state of the task, in the words of monitors: `task_states.shown_state`"""
     attempt: int
-    """the attempt to which the event belongs; it is assigned at most once, and later attempts have larger numbers"""
+    """the attempt of the event. An attempt is assigned at most once, and later attempts have larger numbers"""
     worker: ActorRef | None
     """the worker that had the attempt; None if the attempt had no worker"""
     reason: str
@@ -224,4 +224,4 @@ class _EveryTask(Container[TaskId]):
 
 
 EVERY_TASK: Container[TaskId] = _EveryTask()
-"""All tasks, for `Events.listen`. Following all tasks costs a third of what the tasks cost in the scheduler."""
+"""All tasks, for `Events.listen`. Following all tasks adds a third to what the tasks cost the scheduler."""

@@ -47,9 +47,9 @@ from scaler.wire.messages.vocabulary import (
 from scaler.wire.messages.worker import RunStatus
 
 DEPENDENCIES_MOST = 1000
-"""Limit of the number of dependencies of a node that are examined."""
+"""The most dependencies of one node that are examined."""
 STEPS_MOST = 100
-"""Limit of the length of a chain of nodes, each waiting for the next, that is followed."""
+"""The most nodes that are followed in a chain in which each node waits for the next."""
 SHOWN_SECONDS = 1.0
 UINT64_MOST = 2**64 - 1
 
@@ -65,7 +65,7 @@ def explain(
     """Answer a question about this task, or about a task that waits for this task (`question.because`).
 
     Args:
-        seconds: the shortest time for which this task has been in its state; 0: unknown.
+        seconds: for how long, at least, this task has been in its state; 0: unknown.
     """
     if state is READY and seconds >= SHOWN_SECONDS:
         who = "that node" if question.because else "it"
@@ -129,7 +129,7 @@ def queue_reason(found: Capacity) -> tuple[Reason, str]:
 
 
 def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
-    """Return an explanation. If a negative priority makes the task wait longer, the explanation says so."""
+    """Return an explanation, which also names the priority if a negative priority makes the task wait longer."""
     wish = user_priority_of(priority)
     if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
         return found
@@ -137,7 +137,7 @@ def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, s
 
 
 NODE_REASON = INPUTS, "it needs results of other nodes of its graph that are not available yet"
-"""The explanation of all graph nodes that have not become tasks. A question about a single node gets more detail."""
+"""The explanation of each graph node that is not a task yet. A question about a single node gets more detail."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (
@@ -273,7 +273,7 @@ def missing_inputs(node: GraphNodeState, nodes: Sequence[GraphNodeState]) -> lis
 
 
 def for_inputs(missing: int, all_of_them: int, seconds: float) -> str:
-    """Return the first half of a sentence about a node that waits for other nodes."""
+    """Return the start of a sentence about a node that waits for other nodes."""
     wants = f"it has waited for {age(seconds)} for" if seconds >= SHOWN_SECONDS else "it needs"
     if all_of_them == 1:
         return f"{wants} the result of another node, which "

@@ -20,7 +20,7 @@ BYTES_MOST = 256 * 1024
 TOTAL_BYTES_MOST = 64 * 1024 * 1024
 """Limit of the estimated bytes that are kept of all tasks."""
 LINE_BYTES = 250
-"""Estimated overhead of a line, and of a task, in bytes."""
+"""The estimated overhead in bytes of each line, and of each task."""
 
 
 class KeptLine(NamedTuple):
@@ -129,7 +129,7 @@ class OutputTable:
         return self._tasks.get(task_id)
 
     def after(self, task_id: TaskId, number: int) -> list[KeptLine]:
-        """Return the lines of a task after the line with this number, and its latest report if that is newer."""
+        """Return the lines of a task after the line with this number, and its latest progress report if newer."""
         task = self._tasks.get(task_id)
         if task is None:
             return []

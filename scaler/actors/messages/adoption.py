@@ -49,7 +49,7 @@ class FindRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: hold the runs of these nodes, which wait for inputs. No nodes: the graph has ended."""
+    """graph -> adoption: keep the runs of these nodes, which wait for inputs. No nodes: the graph has ended."""
 
     graph: ActorRef
     owner: int = 0
@@ -61,7 +61,7 @@ class FindRuns:
     """client session or job -> adoption: which of these tasks have runs at agents? Each run is reported only once.
 
     Attributes:
-        task_ids: the tasks, which wait for a quota; empty if `prefix`, the first bytes of their ids, names them.
+        task_ids: the tasks, which wait for a quota; empty if `prefix` names them by the first bytes of their ids.
     """
 
     owner: int

@@ -23,7 +23,7 @@ class RequestJob:
     program: str = ""
     """how the client names itself, for display"""
     door: str = ""
-    """how the owner connected, see `JobTerms.door`"""
+    """how the owner connected; see `JobTerms.door`"""
 
 
 @message

@@ -122,7 +122,7 @@ class Backlog:
     wants_tasks: frozenset[bytes] = frozenset()
     """short ids of watched tasks that the monitor does not know"""
     asked_nodes: dict[bytes, WatchedNode] = field(default_factory=dict)
-    """the graph nodes in `wants_tasks` that have not become tasks, by short id"""
+    """by short id, the graph nodes named in `wants_tasks` that have not become tasks"""
 
 
 @message
@@ -147,4 +147,4 @@ class PublishDue:
     topics: tuple[str, ...]
     backlog: Backlog
     is_first: bool
-    """whether a viewer has just subscribed, so that the whole state is published instead of the changes"""
+    """whether a viewer has just subscribed, so that the whole state is published, not only the changes"""

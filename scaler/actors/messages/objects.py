@@ -34,12 +34,12 @@ class StoreObject:
     payer: Owner | None = None
     """the owner whose quota the object counts against; None: no quota"""
     function_id: ObjectId | None = None
-    """of a result, which is never refused: the function that computed it; None for other objects"""
+    """the function that computed this result, which is never refused; None if the object is not a result"""
     graph_client: ClientId | None = None
 
     @property
     def supplier(self) -> ClientId | None:
-        """The client that stores the object, or has submitted the task whose result it is."""
+        """The client that stores the object, or that has submitted the task whose result the object is."""
         return self.owner or self.graph_client
 
 
@@ -52,7 +52,7 @@ class SupplyObject:
 
 @message
 class ObjectCame:
-    """agent session -> object store: the agent has sent this object, or lacks it. `stays`: keep the frames here."""
+    """agent session -> object store: the agent sent this object, or lacks it. `stays`: the store keeps the frames."""
 
     object_id: ObjectId
     host: ActorRef
@@ -64,7 +64,7 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request the part at `offset` of the result at `location` (empty: of a copy)."""
+    """object store -> agent session: request a part, at `offset`, of the result at `location` (empty: of a copy)."""
 
     object_id: ObjectId
     location: bytes
@@ -127,7 +127,7 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: add (negative: subtract) the bytes of a call's arguments to the owner `payer`."""
+    """task or graph -> object store: `payer` uses so many more bytes (negative: fewer) for the arguments of calls."""
 
     size_bytes: int
     payer: Owner
@@ -143,7 +143,7 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this object to the peer: an agent with the session `host`, or a client (None)."""
+    """session -> object store: send this object to `peer`: an agent with the session `host` or, if None, a client."""
 
     object_id: ObjectId
     peer: Peer
@@ -175,7 +175,7 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left. `reason`: for the users of values that no other host has."""
+    """agent session -> object store: the agent has left. `reason`: why values that no other host has are lost."""
 
     host: ActorRef
     reason: str = "its host is gone"
@@ -204,7 +204,7 @@ class OwnerResubmits:
 class OwnerResubmitted:
     """client session -> object store: this client has submitted all its objects again.
 
-    object store -> itself, by timer: do not wait for further clients (`owner` is None).
+    If `owner` is None, object store -> itself, by timer: do not wait for further clients.
     """
 
     owner: ClientId | None

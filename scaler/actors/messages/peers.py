@@ -84,7 +84,7 @@ class ItemsWaiting:
 
 @message
 class EndNested:
-    """agent session -> nested session: the processor of your client has ended, or its state is unknown now."""
+    """agent session -> nested session: the processor of your client has ended, or is in an unknown state."""
 
 
 @message
@@ -101,7 +101,7 @@ class ConnectionLost:
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: is the peer still connected? If it is lost, report a `departure` of this kind."""
+    """session -> itself, by timer: is the peer still connected? If the peer is lost, report this `departure`."""
 
     departure: Departure
     is_again: bool = False
@@ -169,7 +169,7 @@ class StopWorker:
 
     Attributes:
         was_lost: whether the agent is lost, so that its running tasks are suspected to be the cause.
-        values: large values that were being sent to the agent. If any, only the tasks that need them are suspected.
+        values: large values that were being sent to the agent. If any, only tasks that need such a value are suspected.
     """
 
     was_lost: bool

@@ -164,7 +164,7 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: do not start the task or, unless `waiting`, stop its run."""
+    """client session or graph -> task: do not start the task; if it has started, stop its run, unless `waiting`."""
 
     waiting: bool = False
 
@@ -199,7 +199,7 @@ class PastTry(NamedTuple):
 
 
 class Tries(NamedTuple):
-    """The number of the present try of a task, from 1, and its last tries. The number 0 stands for unknown."""
+    """The number of a task's present try (from 1; 0: unknown), and the last tries before the present try."""
 
     number: int
     past: tuple[PastTry, ...] = ()
@@ -226,7 +226,7 @@ def age(seconds: float) -> str:
 
 PAST_TRIES_MOST = 5
 PAST_CHARACTERS_MOST = 160
-"""Limit of the text about each past try, because the texts of all past tries form one sentence."""
+"""The most characters of the text about one past try. The texts of all past tries form one sentence."""
 NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 
@@ -254,7 +254,7 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """session of an admin -> all other sessions in turn: answer for your client's task, or ask the next of `others`."""
+    """session of an admin -> other sessions in turn: answer if your client has the task; else ask the next."""
 
     question: ExplainTask
     others: Iterator[ActorRef]
@@ -323,7 +323,7 @@ class CancelGraph:
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a requested node has ended at `worker`; None if the node ended earlier."""
+    """graph -> client session: a node whose result is requested has ended at `worker` (None: it ended earlier)."""
 
     graph_id: GraphId
     result: TaskResult
@@ -334,7 +334,7 @@ class GraphNodeDone:
 
 @message
 class AwaitResult:
-    """graph -> client session -> graph, if the task is a node: report how this task of the client ends."""
+    """graph -> client session -> the task's graph, if the task is a node: report how this task of the client ends."""
 
     input: GraphInput
     graph: ActorRef
@@ -342,7 +342,7 @@ class AwaitResult:
 
 @message
 class InputKnown:
-    """graph -> client session: a node that another graph waits for ended earlier, and the client knows its result."""
+    """graph -> client session: a node that another graph waits for ended earlier; the client knows the result."""
 
     source: GraphId
     done: TaskDone
@@ -357,7 +357,7 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended. `lost`: why nodes without a reported outcome are resubmitted."""
+    """graph -> client session: all nodes have ended. `lost`: why nodes with unreported outcomes are resubmitted."""
 
     graph_id: GraphId
     graph: ActorRef
@@ -407,7 +407,7 @@ class WorkerForgotten:
 
 @message
 class WorkersPausedAt:
-    """agent session -> balancer: `held` workers of this agent are now paused for lack of memory for results."""
+    """agent session -> balancer: how many workers of this agent are now paused for lack of memory for results."""
 
     host: ActorRef
     held: int
@@ -422,7 +422,7 @@ class WorkerFailed:
 
 @message
 class LoadFreed:
-    """worker proxy -> balancer: tasks ended. `measured`: microseconds and number of finished tasks, by function."""
+    """worker proxy -> balancer: tasks ended. `measured`: by function, microseconds and number of finished tasks."""
 
     worker: ActorRef
     count: int

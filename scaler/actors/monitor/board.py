@@ -74,7 +74,7 @@ class Board(Protocol):
         """Return the subscriptions of all viewers: prefixes of topics."""
 
     def publish(self, topic: str, items: Sequence[Any], shown: int, total: int) -> None:
-        """Publish items to the subscribers of a topic. The items show `shown` things, such as tasks, of `total`."""
+        """Publish items to the subscribers of a topic. The items show a number of things (`shown`) out of `total`."""
 
     def time_us(self) -> int:
         """Return the current time in microseconds since 1970."""

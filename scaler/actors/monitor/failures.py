@@ -75,7 +75,7 @@ class Failures:
             kind.traceback = self._read_traceback(result.payload)
 
     def items(self, is_first: bool) -> tuple[list[StateFailure], int]:
-        """Return the kinds changed since the last call (if `is_first`: all), latest first, and the number of kinds."""
+        """Return the kinds changed since the last call (all if `is_first`), latest first, and the number of kinds."""
         keys = list(self._kinds if is_first else self._changed)[-SHOWN_MOST:]
         self._changed.clear()
         return [self._item(self._kinds[key]) for key in reversed(keys)], len(self._kinds)

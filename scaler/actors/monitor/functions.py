@@ -18,7 +18,7 @@ from scaler.wire.messages.worker import AgentState
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
-"""The most functions with own totals. The function whose tasks ended longest ago joins the totals of the empty id."""
+"""The most functions with own totals. At this limit, the function whose tasks ended longest ago joins the empty id."""
 
 _REST = b""
 _UINT32_MOST = 2**32 - 1
@@ -165,7 +165,7 @@ def _short_id(packed: bytes) -> bytes:
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Return the microseconds of `tasks` tasks, extrapolated from a sample, and how many have no known duration."""
+    """Return the microseconds of so many tasks, extrapolated from a sample, and how many have no known duration."""
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

@@ -32,7 +32,7 @@ class Graphs:
         """the final states of the nodes of watched graphs that have ended, until the next publication"""
 
     def ask(self, short_ids: Container[bytes]) -> None:
-        """Forget the nodes of all graphs except these graphs, which viewers watch."""
+        """Keep the nodes of these graphs, which viewers watch, and forget the nodes of all other graphs."""
         self._nodes = {each: nodes for each, nodes in self._nodes.items() if each in short_ids}
         self._last_nodes = {each: nodes for each, nodes in self._last_nodes.items() if each in short_ids}
 
@@ -61,7 +61,7 @@ class Graphs:
         return StateGraph(seen.short_id, seen.name, seen.client, *counts, *times, *whose)
 
     def nodes(self, short_id: bytes, backlog: Backlog, is_first: bool) -> tuple[list[StateNode], int]:
-        """Return the nodes of a graph changed since the last call (all if `is_first`), and the number of nodes."""
+        """Return the nodes of a graph that changed since the last call (all if `is_first`), and the number of nodes."""
         present = backlog.nodes.get(short_id) or self._last_nodes.pop(short_id, None)
         if present is None:
             self._nodes.pop(short_id, None)

@@ -65,10 +65,10 @@ WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""Limit of the runs read of all agents' reports together; but at least `RUNS_LEAST` of each report are read."""
+"""In this order: the most runs that are read of all reports together, and how many are read of each in any case."""
 
 SEEN_MILLISECONDS = 200
-"""The age from which runs are shown. A younger run often ends before a viewer could look at it."""
+"""Runs from this age are shown. A younger run often ends before a viewer could look at it."""
 
 
 class Monitor(Actor):
@@ -89,7 +89,7 @@ class Monitor(Actor):
         self._objects = LargestObjects(sources.objects)
         self._outputs = WatchedOutputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
-        """the sessions of agents that were requested to report, each with the connection number at that time"""
+        """the sessions of agents that were requested to report, each with its connection number at the request"""
         self._interval_ms = 0
         self._parts = WatchedPart(0)
         self._counts_functions = False
@@ -283,7 +283,7 @@ class Monitor(Actor):
 
     @handles(ObjectStored, ObjectFilled, ObjectGone)
     def _object_changed(self, _event: Any) -> None:
-        """Ignore the change: the object table is read at each tick."""
+        """Ignore the change, because the object table is read at each tick."""
 
 
 def _some(items: Sequence[Any], total: int) -> Shown:

@@ -28,10 +28,10 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import OUTCOMES, QUOTA
 
 CLIENTS_MOST = 200
-"""The most clients that are shown. Clients with the most open tasks are preferred."""
+"""The most clients that are shown. If there are more, those with the most open tasks are shown."""
 
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
-"""The most objects that are shown (the largest), and the most objects that are searched per second."""
+"""In this order: the most objects that are shown (the largest), and the most that are searched per second."""
 
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 

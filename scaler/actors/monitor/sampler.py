@@ -6,7 +6,7 @@ from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.tasks import SampledTasks
 
 ALL_BELOW, SOME_ABOVE = 150, 200
-"""Rates of ended tasks per second. All tasks are followed below the first rate, until the rate exceeds the second."""
+"""Two rates of ended tasks per second: following all tasks starts below the first, and stops above the second."""
 
 LEAST_SECONDS = 0.5
 """The shortest time over which the rate of ended tasks is measured."""
@@ -28,7 +28,7 @@ class Sampler:
         self._steps = 0
 
     def look(self, now: float, *, wants_sample: bool, wants_some: bool) -> None:
-        """Decide which tasks to follow, given whether a viewer wants the topic `tasks`, or watches single tasks."""
+        """Choose the tasks to follow, given whether viewers want the topic `tasks`, or watch single tasks."""
         ended = sum(self._events.ended)
         if self._last is None:
             self._last = (now, ended)

@@ -29,7 +29,7 @@ KEPT_MOST = 5000
 """The most tasks that are kept. The task that has not changed for the longest time is dropped first."""
 
 SHOWN_MOST = 500
-"""The most tasks that are published at once. Tasks that did not succeed are preferred."""
+"""The most tasks that are published at once. If there are more, tasks that did not succeed go first."""
 
 LINES_MOST = 200
 """The most output lines of a task that are published at once. Older lines are omitted."""
@@ -65,7 +65,7 @@ class _Record:
         self.duration_us = self.cpu_us = self.peak_bytes = 0
 
     def is_new_move(self, moved: TaskMoved) -> bool:
-        """Return whether a move has not been added before. The rows of a split range repeat moves of the range."""
+        """Return whether a move was not added before. The rows of a split range repeat the moves of the range."""
         if moved.event == SUBMITTED:
             return not self.submitted_us or self.ended_us > 0
         return moved.event != ASSIGNED or moved.attempt != self.assigned
@@ -91,7 +91,7 @@ class SampledTasks:
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """open watched tasks by short id: the id, the actor that explains the task, the position in a graph or -1"""
+        """by short id of an open watched task: its id, the actor that explains it, its position in a graph (or -1)"""
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
@@ -117,7 +117,7 @@ class SampledTasks:
         return frozenset(self._asked.keys() - self._where.keys() - ended)
 
     def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask | ExplainNode]]:
-        """Yield the actor to ask and the question, for each open watched task. Answers are passed to `explained`."""
+        """For each open watched task, yield the actor to ask and the question. Answers are passed to `explained`."""
         for task_id, knows, position in self._where.values():
             if not knows.is_stopped():
                 question = ExplainTask(asker, task_id, asked_at=now)
@@ -220,7 +220,7 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return tasks changed since the last call (all if `is_first`), at most `SHOWN_MOST`, and how many changed."""
+        """Return up to `SHOWN_MOST` tasks changed since the last call (if `is_first`: of all), and how many changed."""
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]
@@ -294,7 +294,7 @@ class WatchedOutputs:
         self._last_shown = {short_id: number for short_id, number in self._last_shown.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
-        """Return the last `LINES_MOST` lines of a task since the last call, or of all kept lines if `is_first`."""
+        """Of a task's lines since the last call (all kept lines if `is_first`), return the last `LINES_MOST`."""
         task_id = self._table.id_of(short_id)
         if task_id is None:
             return []

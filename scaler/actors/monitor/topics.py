@@ -12,7 +12,7 @@ SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "pr
 FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
 GRAPHS, OBJECTS, EVENTS, JOBS = "graphs", "objects", "events", "jobs"
 TASK, GRAPH = "task/", "graph/"
-"""Prefixes of the topics of one task and of one graph, each followed by a short id in hexadecimal digits."""
+"""Prefixes, in this order, of the topics of one task and of one graph. A short id in hexadecimal digits follows."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class Admission:
         self._accounts: dict[int, dict[Hashable, TaskReady]] = {}
         """the tasks that may be refused, by account, the newest task last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
-        """accounts by the number of tasks that may be refused; among equals, the account that grew last is the last"""
+        """accounts by the number of tasks that may be refused; among equals, the account that grew last comes last"""
         self._arrived: set[Hashable] = set()
         """tasks that may be refused and arrived in this turn"""
 
@@ -86,7 +86,7 @@ class Admission:
 
 
 def refusal(most: int, waiting: int, workers: int, was_admitted: bool = False) -> str:
-    """Return why a task is refused (`was_admitted`: for the task of another client), and what the user can do."""
+    """Return why a task is refused (`was_admitted`: in favour of another client), and what the user can do."""
     if not workers:
         found = "no worker is connected"
     else:

@@ -33,7 +33,7 @@ CLASSES_MOST = 1000
 GROUPS_MOST = 32
 """The most groups of tasks that viewers see individually."""
 OTHERS = "others"
-"""The name of a group that sums up the groups that viewers do not see individually."""
+"""The name of a group that is the sum of the groups that viewers do not see individually."""
 
 
 class ResourceClass:
@@ -52,9 +52,9 @@ class ResourceClass:
         self.able = 0
         """the number of nodes that could take tasks of this class if all resources of the nodes were free"""
         self.unable_since = math.inf
-        """since when no node could take the waiting tasks of this class; infinite while some node could"""
+        """the time since which no node could take the waiting tasks of this class; infinite while some node could"""
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
-        """the hosts that may fit this class now, the most recently used host last; all other hosts do not fit"""
+        """the hosts that may have room for this class now, the most recently used last; all other hosts have none"""
 
     def remove_one(self, ready: TaskReady) -> None:
         """Subtract a task that no longer waits from the counts by function."""
@@ -179,7 +179,7 @@ class ConstrainedQueue:
     # Placing
 
     def open_classes(self) -> list[ResourceClass]:
-        """Return the resource classes with waiting tasks that may fit some host now."""
+        """Return the resource classes with waiting tasks for which some host may have room now."""
         changed, self._changed = self._changed, {}
         for resource_class in self.classes.values():
             for host in changed:
@@ -217,7 +217,7 @@ class ConstrainedQueue:
     # Patience
 
     def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove tasks that waited too long for an able node. Return each with the reason, and when to call again."""
+        """Remove tasks that waited too long for an able node. Return them with reasons, and when to call again."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
@@ -244,7 +244,7 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the open tasks by requested resources: first the group `plain` without requests, then the largest.
+        """Return the open tasks by requested resources: first `plain`, which requests none, then the largest groups.
 
         Groups beyond `GROUPS_MOST` are summed up in two: tasks that some worker could take, and all other tasks.
         """

@@ -29,7 +29,7 @@ MOST_SPARE = 1024
 """The most empty queues that are kept for reuse, so that single tasks of many clients do not each allocate a queue."""
 
 TURN_US = 5_000
-"""The expected work of a turn of an account in microseconds; the task that exceeds it still belongs to the turn."""
+"""The expected work of a turn of an account in microseconds. The task that exceeds this work is still in the turn."""
 
 
 def a_turn_each(_function_id: ObjectId) -> float:
@@ -84,7 +84,7 @@ class FairShare:
         self._left_us = 0.0
         """the expected work that is left in the present turn, in microseconds"""
         self._before: tuple[int, float, int] | None = None
-        """for `put_back`: `_turn_of`, `_left_us` and turns left, before the last task; None if it took no turn"""
+        """for `put_back`: `_turn_of`, `_left_us` and `_Holding.left` before the last task; None if it took no turn"""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -112,7 +112,7 @@ class FairShare:
             queue.put(row)
 
     def _is_alone(self, account: int) -> bool:
-        """Return whether this is the only account, with the same owner, since account numbers may be reused."""
+        """Return whether this is the only account and has the same owner as before: account numbers may be reused."""
         return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
 
     def _open(self, account: int) -> InOrder:
@@ -146,7 +146,7 @@ class FairShare:
         return found
 
     def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[TaskReady]:
-        """Remove and yield tasks in order, until the caller stops. `expected_us`: a task's microseconds by function."""
+        """Remove and yield tasks in order, until the caller stops. `expected_us` returns a task's microseconds."""
         if len(self._queues) == 1:  # most of the time there is one client
             self._before = None
             return next(iter(self._queues.values())).drain()

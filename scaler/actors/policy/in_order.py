@@ -83,7 +83,7 @@ class InOrder:
         return found if found is None else self._left(found)
 
     def _left(self, ready: TaskReady) -> TaskReady:
-        """Subtract the further rows of a removed task from `further_rows`, and return the task."""
+        """Subtract the further rows of a removed range from `further_rows`. Return the removed task, range or not."""
         if self.further_rows and ready.spec.rows:
             self.further_rows -= ready.spec.rows - 1
         return ready

@@ -36,7 +36,7 @@ class Decisions:
     """The decisions of the policy in one turn, which the balancer carries out in the order of the fields."""
 
     assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = field(default_factory=dict)
-    """the assigned tasks by worker, each with its expected work in microseconds, counted until the task is freed"""
+    """the assigned tasks by worker, each with its expected work in microseconds, to subtract when the task ends"""
     refused: list[tuple[TaskReady, str]] = field(default_factory=list)
     """the tasks to refuse, each with the reason"""
     recalled: dict[ActorRef, int] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class NodeResources:
             self._unsure.add(worker)
 
     def change(self, worker: ActorRef, needs: Needs, runs: int) -> None:
-        """Add runs with these needs to a worker, or subtract runs (negative `runs`)."""
+        """Add runs with these needs to a worker, or subtract runs if `runs` is negative."""
         taken = self._taken[worker]
         runs = max(runs, -taken[needs])
         taken[needs] += runs
@@ -141,7 +141,7 @@ class Nodes:
         return [node for node in self._nodes.values() if node.could_take(needs)]
 
     def most(self) -> Mapping[str, int]:
-        """Return the greatest amount of each capability that a single node has."""
+        """Return, for each capability, the greatest amount that a single node has."""
         most: dict[str, int] = {}
         for node in self._nodes.values():
             for name, amount in node.total.items():

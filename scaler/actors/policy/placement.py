@@ -36,7 +36,7 @@ FUNCTIONS_REMEMBERED = 1024
 """The most functions with known durations. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
-"""The most expected microseconds of a range that is not split. Longer ranges come from misjudged durations."""
+"""A range of more expected microseconds is split. Such ranges come from misjudged durations."""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
@@ -104,7 +104,7 @@ class Placement:
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
         """Remove a waiting task that a client wants. Return a paused worker that can run the task, and the task.
 
-        Return None if the task requests resources, or if a worker on another host has capacity.
+        Return None if the task requests resources, or if a worker on a host without paused workers has capacity.
         """
         worker = self._loads.first_paused()
         ready = None if worker is None else self._queue.remove(task, priority, account)
@@ -123,7 +123,7 @@ class Placement:
         return True
 
     def _count(self, tasks: Iterable[TaskReady], change: int) -> None:
-        """Count tasks by function that were added to the queue, or (negative `change`) removed from the queue."""
+        """Count by function the tasks that were added to the queue or (negative `change`) removed from the queue."""
         functions = self._functions
         if functions is not None:
             for ready in tasks:
@@ -163,7 +163,7 @@ class Placement:
         return self._constrained.change(worker, changes, is_unsure)
 
     def freed(self, worker: ActorRef, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
-        """Subtract ended tasks of a worker and their expected work. Return whether to request decisions now.
+        """Subtract from a worker its ended tasks and their expected work. Return whether to request decisions now.
 
         Args:
             measured: by function, the total run time in microseconds and the number of the tasks that ran to their end.
@@ -178,7 +178,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
     def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        """Subtract recalled tasks of a worker, which will be added again. Return whether to request decisions."""
+        """Subtract from a worker its recalled tasks, which will be added again. Return whether to request decisions."""
         for function_id in function_ids:
             self._durations.distrust(function_id)
         self._call_only.get(worker, self._loads).remove_recalled(worker, tasks, work_us)
@@ -187,11 +187,11 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add tasks to a worker beyond its capacity: blocked tasks that resume, or a task only for this worker."""
+        """Add tasks to a worker beyond its capacity: blocked tasks that resume, or a task that must run there."""
         self._call_only.get(worker, self._loads).resume(worker, tasks, work_us)
 
     def forget(self) -> None:
-        """Forget all tasks and workers, which will report again."""
+        """Forget all tasks and workers. Tasks and worker proxies will report again."""
         self._queue.clear()
         self._reset_workers()
         self._unplaceable = []

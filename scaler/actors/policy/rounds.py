@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.025
 """Interval between checks for idle workers: half of `WORK_AHEAD_US`, in which most workers end a task."""
 
 EARLY_SECONDS = 1e-6
-"""The time by which a timer may fire early, because the sum of two times is rounded."""
+"""How early a timer may fire, because the sum of two times is rounded."""
 
 
 class Rounds:
@@ -41,7 +41,7 @@ class Rounds:
         """the time of the next check of either kind; None: only after a change"""
 
     def has_to_look(self, loads: WorkerLoads) -> bool:
-        """Return whether a worker is idle while tasks wait at other workers, and no check for this is due yet."""
+        """Return whether to check now: a worker is idle while tasks wait at others, and no such check is planned."""
         return self._watch_at == math.inf and not self._is_off and loads.is_uneven()
 
     def look(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:

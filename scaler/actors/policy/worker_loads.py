@@ -11,8 +11,9 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
-"""The expected work from which a worker gets no further tasks. This much work hides the round trip to the scheduler:
-about 1 ms when idle, some 10 ms under full load. More would be worse, because prefetched tasks cannot move at once.
+"""A worker with this much expected work gets no further tasks. This work hides the round trip to the scheduler, which
+takes about 1 ms when idle, some 10 ms under full load. More would be worse, because prefetched tasks cannot move at
+once.
 """
 
 
@@ -22,7 +23,7 @@ def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     Once the recalled tasks are assigned again, the numbers of tasks of two workers differ by at most one.
 
     Args:
-        loads: for each worker, the number of its tasks, and whether it is stuck, and so keeps only one task.
+        loads: for each worker, the number of its tasks, and whether the worker is stuck; if so, it keeps only one task.
     """
     if not any(tasks == 0 for tasks, _ in loads):
         return [0] * len(loads)
@@ -97,7 +98,7 @@ class WorkerLoads:
                 del self._hosts[load.host]
 
     def pause_at(self, host: Hashable, workers: int) -> None:
-        """Set how many workers of a host, which may be disconnected, are paused. Paused workers get tasks as before."""
+        """Set how many workers of a host, even a disconnected host, are paused. Paused workers get tasks as before."""
         if workers:
             self._paused[host] = workers
         else:
@@ -109,7 +110,7 @@ class WorkerLoads:
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._paused.items())
 
     def first_paused(self) -> ActorRef | None:
-        """Return the worker with the fewest tasks on hosts with paused workers; None if another host has capacity."""
+        """On hosts with paused workers, return the worker with the fewest tasks; None if another host has capacity."""
         there = [worker for host in self._paused for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
@@ -145,7 +146,7 @@ class WorkerLoads:
         self.remove_recalled(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
-        """Add tasks of `work_us` work in total to the worker with the fewest tasks; some worker must have capacity."""
+        """Add tasks, in total `work_us` of work, to the worker with the fewest tasks; one must have capacity."""
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
@@ -172,13 +173,13 @@ class WorkerLoads:
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
     def take_near(self, near: ActorRef, work_us: int) -> ActorRef:
-        """Add a task to the worker with the fewest tasks on the host of `near` or, if that is full, on any host."""
+        """Add a task to the worker with the fewest tasks on the host of `near` or, if this host is full, anywhere."""
         known = self._workers.get(near)
         worker = self.take_at(known.host, work_us, near) if known is not None else None
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Add a task to a host's worker with the fewest tasks, `first` among equals; None if the host is full."""
+        """Add a task to a host's worker with the fewest tasks, `first` among equals. Return it; None if all full."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None
@@ -224,7 +225,7 @@ class WorkerLoads:
         return self._mark_recalling(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return how many tasks to recall from each worker stuck since `ended`: all but the running task."""
+        """Return how many tasks (all but one) to recall from each worker where no task has ended since `ended`."""
         loads = self._workers.items()
         return self._mark_recalling(
             {w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended}

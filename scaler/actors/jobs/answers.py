@@ -39,12 +39,12 @@ def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, A
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
-    """Return an answer that says that the request has to wait. `reason`: why the job is idle; empty if it runs."""
+    """Return an answer that says that the request has to wait. `reason`: why the job is idle; empty if the job runs."""
     return JobResponse(request.number, JobAnswerKind.WAITS, 0, 0, b"", reason[:1000])
 
 
 def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
-    """Return the refusal of a row that differs from the stored one."""
+    """Return the refusal of a row that differs from the stored row."""
     return JobResponse(request.number, JobAnswerKind.CONFLICT, row, 0, b"", reason[:1000])
 
 
@@ -59,7 +59,7 @@ def results_of(request: JobRequest, results: Sequence[RowResult], first: int) ->
 
 
 def failures_of(request: JobRequest, found: Sequence[tuple[RowResult, RowArguments]]) -> JobResponse:
-    """Return an answer with failed rows. For each row it has the frame of the failure and the block of arguments."""
+    """Return an answer with failed rows, each with the frame of its failure and the block of its arguments."""
     each = (RowResult(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
     return _rows(request, request.first, each)
 
@@ -77,7 +77,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request about an earlier job of this name, or about other work; else None."""
+    """Return the answer to a request that means an earlier job of this name, or other work; else None."""
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"
@@ -112,7 +112,7 @@ def term_of(request: JobRequest, name: str, known: float | None) -> float | None
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return the value of a term. Raises `ValueError` if the value has a wrong type or is out of bounds."""
+    """Return the value of an entry of a job's terms. Raises `ValueError` if the value is invalid."""
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         expected = " or ".join(each.__name__ for each in _TYPES[name])
         raise ValueError(f"{name} must be of the type {expected}, not {type(value).__name__}")

@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WINDOW_ROWS = 8192
-"""Limit of submitted rows that have not ended. Each takes memory, and agents report each to a new scheduler."""
+"""The most submitted rows that have not ended. Each row takes memory, and agents report it to a new scheduler."""
 
 SUBMITTED_AT_ONCE = 256
 """Limit of the tasks that a job submits in one turn."""
@@ -104,13 +104,13 @@ class JobActor(Actor):
         self._is_writing = self._is_loading = self._will_continue = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
         self._awaits_agents = False
-        """whether the job waits for agents that may hold rows, before the quota of the owner applies"""
+        """whether agents that may hold rows have yet to return; the quota of the owner applies after that"""
         self._n_at_agents = 0
         """the number of rows held by agents; these rows have started, so they are submitted even above the quota"""
         self._logged_trouble = ""
         """the last logged reason for a pause; empty after results have been written again"""
         self._orders = self._asked_until_now = 0
-        """the number of unanswered orders at the job writer, and of requests since the last call of `_rest`"""
+        """the number of unanswered orders at the job writer; the number of requests since the last call of `_rest`"""
 
     _context: ClientContext
     _tasks: OpenTasks[int]
@@ -169,7 +169,7 @@ class JobActor(Actor):
             self.order(self._record.objects, self._objects_read)
 
     def _end_adoption(self) -> None:
-        """Stop looking for runs of new tasks at agents, since all agents have had the time to return."""
+        """Stop looking for runs that agents may have, since all agents have had the time to return."""
         self._context.adoption = None
         self._n_at_agents = 0
 
@@ -627,7 +627,7 @@ class JobActor(Actor):
         store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
 
     def has_unwritten(self) -> bool:
-        """Return whether any row has ended without its result being on disk."""
+        """Return whether the result of any ended row is not on disk yet."""
         return bool(self._results or self._is_writing)
 
     def has_started(self) -> bool:
@@ -635,7 +635,7 @@ class JobActor(Actor):
         return self._context.has_started
 
     def is_settling(self) -> bool:
-        """Return whether rows submitted before the job ended may still fail, so that a retry would miss them."""
+        """Return whether rows submitted before the job ended may still fail, so that a retry would miss these rows."""
         is_ending = not self._state.is_open or self._state.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 

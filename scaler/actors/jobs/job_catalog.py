@@ -20,11 +20,11 @@ from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 
 SeenJobs: TypeAlias = dict[Path, JobSummary]
-"""The progress of each job, by its place. Only the job keeper and the jobs change it; the monitor reads it."""
+"""The progress of each job, by the job's folder. Only the job keeper and the jobs change it; the monitor reads it."""
 
 
 def no_lockout(_owner: str) -> Lockout | None:
-    """Return None: there is no list of keys."""
+    """Return None: without a list of keys, no owner is locked out."""
 
 
 class JobCatalog:
@@ -58,7 +58,7 @@ class JobCatalog:
         self.fresh: set[Path] = set()
         """jobs whose next actor need not ask agents for runs, because a new version has begun"""
         self.given: set[Path] = set()
-        """jobs that continue when their record, which was transferred or changed, is opened again"""
+        """jobs to open again and to continue, since their records have been transferred or changed"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, RequestJob]] = {}
         """unanswered requests, by session and number: the job keeper adds a request, and whoever answers removes it"""
         self.n_unanswered: Counter[ActorRef] = Counter()

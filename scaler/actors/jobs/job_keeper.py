@@ -43,7 +43,7 @@ FIRST_LOOK_SECONDS = 1.0
 REQUESTS_MOST = 4096
 """Limit of a session's unanswered requests. Further requests are refused; this many refusals end the session."""
 LISTS_MOST = 16
-"""Limit of the waiting requests of a session for lists of jobs. For each list, the scheduler reads all jobs."""
+"""The most requests for lists of jobs that a session may have waiting. For each list, the scheduler reads all jobs."""
 
 Opened: TypeAlias = "tuple[JobRecord, JobState]"
 Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
@@ -182,7 +182,7 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer or forward a request. `is_read`: whether no request handled with it changes or runs the job."""
+        """Answer or forward a request. `is_read`: whether no other request handled with it changes or runs the job."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)

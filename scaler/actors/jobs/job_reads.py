@@ -22,12 +22,12 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
-"""Limits of the results in one answer: rows and bytes. A single larger result is sent alone."""
+"""Limits of the results in one answer: the most rows; the most bytes. A single larger result is sent alone."""
 
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ`. `ATTEND`: the client needs the job to run. `SCAN`: answer at once, with ended rows only."""
+"""Bodies of `READ` requests. `ATTEND`: the client needs the job to run. `SCAN`: answer at once, for ended rows only."""
 
 NOT_READ = "results cannot be read"
 
@@ -216,7 +216,7 @@ def only_reads(request: JobRequest) -> bool:
 
 
 def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
-    """Return the facts about the call of a row in the latest version, and the version that produced its result."""
+    """Return facts about a row: its call in the latest version, and the version that produced its result."""
     terms, ran = record.terms, record.version_of(row)
     return {
         "task_id": (terms.prefix + row.to_bytes(8, "big")).hex(), "function_id": terms.function_id.hex(),

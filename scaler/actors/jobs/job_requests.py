@@ -61,7 +61,7 @@ FORGOTTEN = "it was forgotten"
 
 
 class JobRevisionError(Exception):
-    """The job has another revision than the one that a client has compared."""
+    """Error for a change by a client that has compared another revision of the job."""
 
 
 class RequestedJob(Protocol):
@@ -70,7 +70,7 @@ class RequestedJob(Protocol):
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Send an order to the job writer, and continue with its answer. `alone`: outside of a transaction."""
+        """Run an order in the job writer, then call `then` in the job. `alone`: outside of a transaction."""
 
     def continue_soon(self) -> None:
         """Submit further rows, and pass results to the job writer."""
@@ -79,7 +79,7 @@ class RequestedJob(Protocol):
         """Check whether the job must pause, or has ended."""
 
     def enter(self, state: str, reason: str) -> None:
-        """Adopt the state that is on disk."""
+        """Set the state in memory to the given state, which is on disk."""
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
         """Mark ended rows as open, so that they run again. `n_done`: how many of the rows had succeeded."""
@@ -88,19 +88,19 @@ class RequestedJob(Protocol):
         """Return whether rows submitted before the job ended may still fail."""
 
     def has_unwritten(self) -> bool:
-        """Return whether any row has ended without its result being on disk."""
+        """Return whether the result of any ended row is not on disk yet."""
 
     def has_started(self) -> bool:
-        """Return whether a worker has had a row under this scheduler."""
+        """Return whether this scheduler has assigned a row to a worker."""
 
     def store(self, objects: list[JobObject]) -> None:
-        """Give functions and values of rows to the object store."""
+        """Store functions and values of rows in the object store."""
 
     def end_tasks(self, *, waiting: bool = False) -> None:
-        """Cancel all rows that were submitted, or those of them that have not begun."""
+        """Cancel submitted rows. `waiting`: only rows that have not started."""
 
     def stop_now(self) -> None:
-        """End the actor."""
+        """End the job's actor."""
 
 
 class JobProgram(NamedTuple):
@@ -155,7 +155,7 @@ class JobRequests:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a program needs the job to run, or the job, unattended and with all its rows, needs no program."""
+        """Whether a program needs the job to run, or the job is unattended, with all its rows, and needs no program."""
         needs_program = self._state.terms.is_attended or not self._state.is_sealed
         return not needs_program or any(each.needs_run for each in self._programs.values())
 
@@ -166,7 +166,7 @@ class JobRequests:
         return job_state.is_open and (bool(self._programs) or (job_state.is_sealed and not job_state.terms.is_attended))
 
     def why_idle(self) -> str:
-        """Return why an open job does not run, as a sentence; empty if it does."""
+        """Return why an open job does not run, as a sentence; empty if the job runs."""
         job_state = self._state
         if not job_state.is_open or job_state.is_fresh or self._programs:
             return job_state.why_paused
@@ -175,7 +175,7 @@ class JobRequests:
         )
 
     def ask(self, asked: RequestJob) -> None:
-        """Answer now, or later."""
+        """Answer a request, now or later."""
         if self.is_closing:
             self._deferred.append(asked)
             return
@@ -210,7 +210,7 @@ class JobRequests:
         self._job.order(order, then)
 
     def _take_following(self, failed: JobRequest) -> list[RequestJob]:
-        """Return the parked rows of a call whose earlier rows are not kept, and refuse its further rows."""
+        """Refuse further rows of a call that has a failed request. Return the parked requests with rows of the call."""
         if failed.verb != JobVerb.ROWS:
             return []
         self._refuse(failed.body[:TOKEN_BYTES])
@@ -222,7 +222,7 @@ class JobRequests:
         self._refused_calls.add(call)
 
     def answer_parked(self) -> None:
-        """Look again at the requests that wait, because more is known."""
+        """Try again to answer the parked requests, since the job has changed."""
         for asked in self.reading.take_parked():
             self.ask(asked)
         self._reported_idle = self.why_idle()
@@ -232,7 +232,7 @@ class JobRequests:
         self._outbox.put(asked.peer, response)
 
     def _park(self, asked: RequestJob) -> None:
-        """Keep a request until it can be answered, and tell its client why the job is idle, if it is."""
+        """Keep a request until it can be answered. If the job is idle, report the reason to the client."""
         why = self.why_idle()
         if not self._state.is_sealed and why == NOT_SUBMITTED:
             self._reply(asked, refused(asked.request, why))
@@ -307,7 +307,7 @@ class JobRequests:
             raise JobRevisionError(CHANGED)
 
     def _why_no_row_runs(self) -> str:
-        """Return why no row may run (the disk has lost which at-most-once rows have begun); empty if rows may run."""
+        """Return why no row may run: the disk has lost which at-most-once rows have started. Empty if rows may run."""
         lost = self._record.lost if self._state.is_at_most_once else ""
         return f"{lost}; rows may have started, and have the option at_most_once: {ANEW}" if lost else ""
 
@@ -318,7 +318,7 @@ class JobRequests:
         return self._why_no_row_runs() or (why if damaged else "")
 
     def _why_no_retry(self) -> str:
-        """Return why no failed row of a job with `at_most_once` may run again, if each may have begun."""
+        """Return why no failed row of a job with `at_most_once` may run again, if each such row may have started."""
         n_failed = counted(self._state.rows.failed, "failed row")
         return f"{n_failed} cannot run again: the option at_most_once forbids it for rows that may have started"
 
@@ -489,7 +489,7 @@ class JobRequests:
         return "its rows have started" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_started else ""
 
     def _new_terms(self, asked: RequestJob) -> JobTerms | None:
-        """Return the terms of a new version. If it cannot begin, or has already begun, answer that and return None."""
+        """Return the terms of a new version. If the version cannot begin, or has begun, answer that and return None."""
         request, known, same_rows = asked.request, self._state.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
         why = self._why_no_version(asked)
         if why:
@@ -636,7 +636,7 @@ class JobRequests:
         self._close(asked, lambda: folder.give(record, owner), is_given)
 
     def _close(self, asked: RequestJob, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
-        """Move or remove the record by `order`, after all earlier orders. If that fails, the job continues."""
+        """Move or remove the record by calling `order`, after all earlier orders. If that fails, the job continues."""
         self.is_closing = True
 
         def then(value: T, error: BaseException | None) -> None:

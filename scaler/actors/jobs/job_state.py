@@ -27,7 +27,7 @@ class JobState:
     is_at_most_once = False
 
     is_fresh = True
-    """whether its programs may still be reconnecting after a start of the scheduler"""
+    """whether programs of the job may still be reconnecting after a start of the scheduler"""
 
     def __init__(self, record: JobRecord, rows: OpenRows, is_new: bool, is_new_version: bool = False) -> None:
         self.rows, self.terms, self.is_new, self.is_new_version = rows, record.terms, is_new, is_new_version
@@ -48,7 +48,7 @@ class JobState:
 
     @property
     def why_paused(self) -> str:
-        """Why no row may begin, as a sentence; empty if rows may."""
+        """Why no row may begin, as a sentence; empty if rows may begin."""
         return self.lockout.reason if self.lockout is not None and self.is_open else self.trouble
 
     def end(self, results: Sequence[RowResult]) -> Iterator[Sequence[int]]:
@@ -61,13 +61,13 @@ class JobState:
             yield new
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
-        """Note that these rows, which had ended, run again. `n_done`: how many of them had ended well."""
+        """Count ended rows as open, since they run again. `n_done`: how many of the rows were done."""
         again = set(rows)
         self.failures = [each for each in self.failures if each.row not in again]
         self.rows.reopen(rows, n_done)
 
     def lose(self, damaged: Sequence[RowResult]) -> None:
-        """Note that the results of these rows, which had ended well, cannot be read: they have failed."""
+        """Count done rows as failed, since their results on disk are damaged."""
         self.rows.done -= len(damaged)
         self.rows.failed += len(damaged)
         self.failures = [*self.failures, *damaged][:FAILURES_SHOWN]

@@ -41,7 +41,7 @@ def needs_program(job_state: JobState) -> bool:
 
 
 class LeftJobError(Exception):
-    """Error for a program that only reads a job, and may not lock it: the job's own program may still need the lock."""
+    """Error for a program that only reads a job, and may not lock the job: the job's own program may need the lock."""
 
 
 class JobFreeError(Exception):
@@ -100,7 +100,7 @@ class JobView:
             record.rest()
 
     def _is_ending(self, used: JobInUseError | None, now: float) -> bool:
-        """Return whether the other program is about to release the job's lock, or its next scheduler to take it."""
+        """Return whether the other program will soon release the lock, or its next scheduler will soon take it."""
         holder = self._folder.last_holder(self._place) if used is None else used.holder
         if used is not None:
             self._program = holder.name
@@ -167,7 +167,7 @@ class JobView:
 
 
 def _stay(_asked: RequestJob) -> None:
-    """Keep the request: the job reader repeats unanswered requests."""
+    """Do nothing: the job reader repeats each unanswered request."""
 
 
 class JobReader(Actor):

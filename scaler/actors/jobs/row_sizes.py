@@ -31,7 +31,7 @@ class RowSizes:
 
     @property
     def is_known(self) -> bool:
-        """Whether a row has ended."""
+        """Whether any row has ended, so that the mean duration is known."""
         return self._mean_us is not None
 
     def size(self, n_open: int) -> int:

@@ -44,7 +44,7 @@ class JobResults:
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result, and why it is lost. Both are empty until the agent has sent the frames."""
+        """Return the frames of a result, or why the result is lost. Both are empty until the agent has answered."""
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:
@@ -57,7 +57,7 @@ class JobResults:
         return None, ""
 
     def receive(self, response: ObjectResponse) -> tuple[Frames | None, int]:
-        """Return the frames of an arrived result, None if the result is lost, and the microseconds of its run."""
+        """Return the frames of an arrived result (None: it is lost), and the duration of its run in microseconds."""
         if response.object_id not in self._awaited:
             return None, 0
         duration_us = self._awaited.pop(response.object_id)

@@ -44,7 +44,7 @@ class SubmittedRows:
         self._context_reopened = copy(context)
         self._context_reopened.adoption = None
         self.reopened = set(record.reopened)
-        """failed rows that run again: agents may have only results of their failed runs"""
+        """failed rows that run again; their runs are not adopted, since agents may have only the failed runs"""
 
     def submit(self, terms: JobTerms, rows: NextRows) -> None:
         """Make the task of a row, or of rows that travel together."""

@@ -27,7 +27,7 @@ def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
 
 
 class Copies:
-    """The hosts that have copies of each object, by object and by host. The session of its agent identifies a host."""
+    """The hosts that have copies of each object, by object and by host. A host's key is the session of its agent."""
 
     def __init__(self) -> None:
         self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}

@@ -15,7 +15,7 @@ from scaler.shared_memory import size_at
 
 
 class LocatedFrames(Sequence[Any]):
-    """A placeholder for the frames of one value at an agent, whose session is `host`.
+    """A placeholder for the frames of one value at the agent whose session is `host`.
 
     Attributes:
         lost: why the value was lost; empty while the agent has the value.

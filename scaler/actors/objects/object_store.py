@@ -68,7 +68,7 @@ LATE_SECONDS = 2.5
 """How long a new scheduler waits for the owners of objects to return before it reports objects as not found."""
 
 LOST_MOST = 1024
-"""Limit of the remembered lost results, each with its reason, for requests sent before the loss was reported."""
+"""The most lost results that are remembered, each with the reason, for requests sent before the loss was reported."""
 
 
 class ObjectStore(Actor):
@@ -190,7 +190,7 @@ class ObjectStore(Actor):
     @handles(ObjectCame)
     @charged_to("host")
     def _object_arrived(self, came: ObjectCame) -> None:
-        """Forward the bytes from an agent. If the agent lacks them, request the bytes from a host with a copy."""
+        """Forward the bytes from an agent. If the agent lacks the bytes, request them from a host with a copy."""
         object_id, stored = came.object_id, self._objects.get(came.object_id)
         if stored is None or stored.source is not came.host:
             return
@@ -273,7 +273,7 @@ class ObjectStore(Actor):
         self._report_lost(object_id, stored)
 
     def _report_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
-        """Report a lost object to its owner and to the graphs that need it, so that they can run its task again."""
+        """Report a lost object to its owner and the graphs that need it. These can then run the object's task again."""
         lost = ObjectLost(object_id, stored.lost)
         for graph in self._table.graphs.get(object_id, ()):
             graph.send(lost)
@@ -556,7 +556,7 @@ def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
 
 
 def _within_quota(store: StoreObject) -> StoreObject:
-    """Return the message. If the bytes of the object exceed the quota of the owner, return the message without them."""
+    """Return the message that stores an object; without the object's bytes if they exceed the quota of the owner."""
     payer = store.payer
     if payer is None or store.function_id is not None or not payer.has_quota or type(store.frames) is LostFrames:
         return store

@@ -39,9 +39,9 @@ class StoredObject:
         self.stream: ValueStream | None = None
         self.put(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent the object and have not deleted it or left; without owners, tasks may still use it"""
+        """clients that sent the object, and have not deleted it nor left; without owners, tasks may still use it"""
         self.holders: set[ClientId] = set()
-        """the owners that hold the object; without holders, the object is dropped with the last task that uses it"""
+        """the owners that keep the object even if no task uses it; without holders, it is dropped with its last task"""
         self.owner_session: ActorRef | None = None
         """of a result: the session of the client that owns the result, to which a loss is reported"""
         self.payer: Owner | None = None

@@ -35,7 +35,7 @@ class PendingRequests:
         return self._asked.pop(object_id, [])
 
     def owner_resubmitted(self, owner: ClientId | None) -> list[FetchObject]:
-        """Remove an owner that is done. After the last owner, return all requests, since their objects are missing."""
+        """Remove an owner that has resubmitted everything. If no owner is left, return all requests, to be answered."""
         self.owners.discard(owner)
         asked = self._asked
         if not self.owners:

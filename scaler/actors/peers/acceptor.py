@@ -71,7 +71,7 @@ logger = logging.getLogger(__name__)
 UINT32_MOST = 2**32 - 1
 
 RESETS_WITHIN_SECONDS = 60.0
-"""The age from which earlier unreadable messages of a session no longer count, since the session made progress."""
+"""If the last hello is older, earlier unreadable messages no longer count, since the session made progress."""
 
 MOST_WORKERS = 65_535
 """The most workers of an agent. The numbers of workers have 16 bits on the wire."""
@@ -162,7 +162,7 @@ class Acceptor(Actor):
         return peer if peer is not None and not peer.session.is_stopped() else None
 
     def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
-        """Resume a known session or, if that is impossible, start it again; ignore a hello older than the last one."""
+        """Resume a session, or reset it if that is impossible. Ignore a hello that is older than the last one."""
         hello = arrived.hello
         if 0 < hello.dial < peer.dial:
             self._directory.spend(arrived.connection, peer)
@@ -260,7 +260,7 @@ class Acceptor(Actor):
             self._send_agent_count(peer)
 
     def _notify_former(self, session: ActorRef) -> None:
-        """Send the new number of agents to the agent that joined before this one, so that two agents know it."""
+        """Send the new number of agents to the agent that joined before this one, so that two agents have it."""
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
             self._send_agent_count(self._directory.of_session(former))
@@ -271,7 +271,7 @@ class Acceptor(Actor):
             self._outbox.put_unnumbered(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return the most tasks and bytes of a client: the least of its limit, its part of all, its owner's quota.
+        """Return the most tasks and bytes of a client, within its limit, its part of all, and the quota of its owner.
 
         A quota of bytes is divided among the owner's clients, as values, unlike tasks, cannot be held in the session.
         """
@@ -284,7 +284,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer that has no permission, or does not fit the scheduler or other peers. Return whether so."""
+        """Refuse a peer without permission, or unfit for the scheduler or other peers. Return whether it is refused."""
         hello = arrived.hello
         known = self._present(key)
         reason = (

@@ -43,7 +43,7 @@ class _Numbers:
 
 
 class Accounts:
-    """The open accounts. A new account has the lowest free number of its owner; without turns (`fifo`) all have 0.
+    """The open accounts. A new account has its owner's lowest free number, or 0 if clients have no turns (`fifo`).
 
     A closed number is not reused while clients inside tasks are connected. Their tasks may still have the number and,
     being deeper, would precede the tasks of the new client.

@@ -25,7 +25,7 @@ SPENT_REMEMBERED = 16_384
 """The number of former connections of peers that are kept."""
 
 BACK_SECONDS = 2.5
-"""How long agents of a former scheduler that have not returned are counted, and tasks wait for their runs."""
+"""How long agents of a former scheduler are expected to return, and tasks wait for runs at these agents."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
@@ -102,7 +102,7 @@ class Directory:
         """the peers with a connection, by connection"""
         self.agents_by_token: dict[bytes, ActorRef] = {}
         self._expected = 0, -math.inf
-        """the number of agents of the last scheduler, and the time until which these agents are expected to return"""
+        """a pair: the number of agents of the last scheduler, and the time until which they are expected to return"""
         self.pythons: Counter[tuple[str, str]] = Counter()
         """the number of peers that pickle functions or results, by Python version (such as 3.11) and kind of peer"""
         self.owners = Owners()
@@ -111,7 +111,7 @@ class Directory:
         self.worker_names = WorkerNames()
         self.text_hashes = TextHashes()
         self.workers = self.agents = 0
-        """the number of workers of connected agents, and the number of connected agents"""
+        """the number of workers of all connected agents; the number of these agents"""
         self._by_session: dict[ActorRef, Peer] = {}
         self._outbox = outbox
         self._spent: OrderedDict[Connection, PeerKey] = OrderedDict()

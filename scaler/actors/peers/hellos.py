@@ -102,12 +102,12 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
 
 
 def wrong_owner(owner: Owner, known: Owner | None) -> str:
-    """Return why a hello may not resume the session of the owner `known` (None: no session); empty if it may."""
+    """Return why a hello may not resume the session of the owner `known` (None: no session); empty if the hello may."""
     return "" if known in (None, owner) else f"its id is in use by a peer that does not belong to {owner}"
 
 
 def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> str:
-    """Return why a key does not permit a hello; empty if it does, or if no key is needed (`permit` is None)."""
+    """Return why a key does not permit a hello; empty if the key does, or if no key is needed (`permit` is None)."""
     if permit is None:
         return ""
     if isinstance(hello, WorkerHello):

@@ -151,7 +151,7 @@ class Peer:
         self.last_received_at = 0.0
         """when the last message of the peer was received"""
         self.garbled = 0
-        """the number of sessions of the peer in a row that ended with an unreadable or unwritable message"""
+        """the number of consecutive sessions of the peer that ended with an unreadable or unwritable message"""
         self.tasks_announced = 0
         """the greatest number of open tasks that a reply has ever allowed the peer"""
         self.hello_at = 0.0

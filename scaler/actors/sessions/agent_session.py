@@ -99,7 +99,7 @@ COME_BACK_SECONDS = 2.0
 """How long an agent may take to reconnect before its tasks are assigned to other workers."""
 
 DEADLY_BYTES = 64 * 1024 * 1024
-"""The least size of a value that counts as the cause if its agent is lost while the value is being sent."""
+"""If an agent is lost while a value of at least this size is being sent to it, the value counts as the cause."""
 
 OPENED_AT_ONCE = 1024
 """How many workers start in one turn, which takes some ten milliseconds. Then other actors have their turns."""

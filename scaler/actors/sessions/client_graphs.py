@@ -62,7 +62,7 @@ class ClientGraphs:
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
     def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
-        """Add announced graphs, whose nodes arrive later. `again`: the client's resubmission; else None."""
+        """Add announced graphs, whose nodes arrive later. `again`: the resubmission of the client, if there is one."""
         for spec in batch:
             graph = self.get(spec.graph_id)
             if graph is not None:

@@ -26,7 +26,7 @@ class ClientObjects:
     """The access of one client to the object store.
 
     Args:
-        payer: the owner whose quota limits the client's objects. For a client in a task it changes with the task.
+        payer: the owner whose quota limits the client's objects. For a client inside a task: the owner of the task.
         reads_all: whether the client may read objects of all owners. A client in tasks works for several owners.
     """
 
@@ -41,7 +41,7 @@ class ClientObjects:
 
     @property
     def _reader(self) -> Owner | None:
-        """The owner whose objects the client may read; None if it may read the objects of all owners."""
+        """The owner whose objects the client may read; None if the client may read the objects of all owners."""
         return None if self._reads_all or self._peer.is_admin else self.payer
 
     def is_foreign(self, object_ids: bytes) -> bool:

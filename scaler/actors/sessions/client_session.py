@@ -98,7 +98,7 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""The most open tasks searched for a watched task. The monitor sees further tasks when their state changes."""
+"""The most open tasks that are searched for watched tasks. The monitor sees further tasks when their state changes."""
 
 
 class ClientSession(Session):

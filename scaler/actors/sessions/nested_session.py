@@ -33,7 +33,7 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""The most cached contexts. A context is cheap to make, and a process may run tasks of many clients."""
+"""The most cached `ClientContext`s. A context is cheap to make, and a process may run tasks of many clients."""
 
 
 class NestedSession(ClientSession):
@@ -89,7 +89,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report to the agent that the client merely waits; not if an item is pending, as the client reports again."""
+        """Report to the agent that the client merely waits. If an item is pending, leave that to the next report."""
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

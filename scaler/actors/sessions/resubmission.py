@@ -31,7 +31,7 @@ class Resubmission:
     Args:
         open_tasks: the tasks that were open when the session was reset.
         said: what the client has received in the new session.
-        most: the limit of tasks; for further results, it is not remembered that their tasks have ended.
+        most: the most ended tasks that are remembered.
     """
 
     def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any], most: int) -> None:
@@ -52,11 +52,11 @@ class Resubmission:
         """unknown graphs: a graph whose nodes have all arrived runs, unless all of its results are on their way"""
 
     def is_over(self, heartbeat: ClientHeartbeat, arriving_bytes: int) -> bool:
-        """Return whether all was resubmitted. `arriving_bytes`: of a large message that has arrived in part."""
+        """Return whether all was resubmitted. `arriving_bytes`: the arrived bytes of a message that is incomplete."""
         return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
 
     def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
-        """Return the tasks without those that were open and have ended."""
+        """Return the tasks without known tasks that have ended. A task that the client submits once more runs again."""
         known, heard = self._tasks, self._heard
         left_out = {each.task_id for each in batch if each.task_id in known and each.task_id not in heard}
         heard |= left_out
@@ -76,7 +76,7 @@ class Resubmission:
         self._told.add(task_id)
 
     def announce(self, spec: GraphTask) -> None:
-        """Add a graph with nodes that is unknown, or has ended."""
+        """Add a graph that has nodes, and is unknown or has ended."""
         self._graphs[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
 
     def has_graph(self, graph_id: GraphId) -> bool:

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""Silence, with three missing heartbeats, after which a peer may take its whole time-out to reconnect."""
+"""A peer that was silent for this time and for three heartbeats may take its whole time-out to reconnect."""
 
 REFUSED_MOST = 10
 """A session ends when shared actors could not handle this number of messages of its peer."""
@@ -76,7 +76,7 @@ class Session(Actor):
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by the clock of the peer"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """the first interval between heartbeats, which may include a stop of the peer, and the shortest; 0: unknown"""
+        """intervals between heartbeats: the first (may include a stop of the peer); the shortest; 0: unknown"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
 

@@ -25,7 +25,7 @@ TASKS_BEYOND_WINDOW = 2
 
 
 class TaskBounds:
-    """Limits the open tasks of one client: to `most`, if its owner has no quota."""
+    """Limits the open tasks of one client: to `most`, or to fewer if its owner has a quota."""
 
     def __init__(
         self,

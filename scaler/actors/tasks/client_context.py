@@ -74,7 +74,7 @@ class ClientContext:
         """the id of the graph whose nodes the tasks are; None for other tasks"""
         self.open_rows: OpenRows = _no_rows
         self.records_starts = False
-        """whether the session records each start of a task, and orders are held until the start is recorded"""
+        """whether the session records each start of a task, and the `RunTask` of a run is held until then"""
         self.has_started = False
         self.since = 0.0
         """when the scheduler received the graph whose nodes the tasks are"""

@@ -25,7 +25,7 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""The status of an at-most-once task after events by which it may have started. Other tasks may run again."""
+"""For each event by which an at-most-once task may have started, the status of the task. Other tasks may run again."""
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
 """Text appended to the reason why an at-most-once task fails."""

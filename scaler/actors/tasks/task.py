@@ -69,7 +69,7 @@ class TaskActor(Actor):
     """number of retries after the function raised"""
 
     _tries = FIRST_TRY
-    """the number of the current try, and why earlier tries ended"""
+    """the number of the current try; why the earlier tries ended"""
 
     _crashes = 0
 
@@ -77,7 +77,7 @@ class TaskActor(Actor):
     """the last attempt that counted as a crash because its worker was lost; uncounted if the worker returns"""
 
     _lost_in_transit = 0
-    """number of agents in a row that were lost while they received the order of the task, or a large value for it"""
+    """how many agents in a row were lost while they received the `RunTask` of this task, or a large value for it"""
 
     _adopted = -1
 

@@ -1,6 +1,6 @@
 """Balancer: the mailbox of the policy, which decides which worker runs which ready task.
 
-Receives messages from tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed). Sends tasks to
+Receives messages from tasks (ready, withdraw) and worker proxies (joined, left, failed, slots freed). Sends tasks to
 worker proxies. The balancer runs last: it asks the policy for decisions once per turn, after all mail of all actors,
 and when a check is due.
 
@@ -225,7 +225,7 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign a task to a paused worker, because a client wants the result. Split a range: the client asks again."""
+        """Assign to a paused worker a task that a client waits for. Split a range instead: the client asks again."""
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -17,7 +17,7 @@ _STATUSES = frozenset(map(int, TaskStatus))
 
 
 def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tuple[list[RunRecord], TaskSplit | None]:
-    """Replace a range by its rows, in place. Return the rows and the message for its task; None if its client left."""
+    """Replace a range in `runs` by its rows. Return the rows, and a message to the task; None: the client has left."""
     spec = run.spec
     tasks = run.context.split(spec, (worker, run.attempt)) if run.context is not None else ()
     if not tasks:
@@ -46,7 +46,7 @@ def _put(runs: dict[TaskId, RunRecord], run: RunRecord, rows: list[RunRecord]) -
 
 
 def unwanted(run: RunRecord) -> RunResult:
-    """Return the end of a range whose client has left."""
+    """Return the result that ends a range whose client has left."""
     return RunResult(run.spec.task_id, 0, run.attempt, TaskStatus.CANCELED, b"", 0, (), rows=run.spec.rows)
 
 

@@ -92,31 +92,31 @@ class RunRecord:
         self.attempt = attempt
         self.account = account
         self.connection_number = connection_number
-        """the number of the connection on which the order of the run was last sent"""
+        """the number of the connection on which the `RunTask` of the run was last sent"""
         self.expected_us = expected_us
         """the microseconds of work that the balancer counts for the run until it ends"""
         self.counted = 1
-        """the places of the run (per row of a range): 1, plus 1 for each later attempt that is assigned before its end
+        """the slots of the run (per row of a range): 1, plus 1 for each later attempt that is assigned before its end
 
         Without the addition, the balancer would assign the task here again at once, in a loop.
         """
         self.released = self.released_us = 0
-        """the places and the work that the run gives up while it is blocked; 0 while it is not blocked"""
+        """the slots, and the expected work, that the run gives up while it is blocked; 0 while it is not blocked"""
         self.canceled = False
         """whether the worker was ordered to stop the run; the order is repeated when the agent reconnects"""
         self.context: Any = None
         self.is_held = False
-        """whether the order of the run is held until the start of the run has been recorded"""
+        """whether the `RunTask` of the run is held until the start of the run has been recorded"""
         self.was_adopted = False
         """whether the agent had the run before the task arrived"""
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that the run takes."""
+        """The slots and the expected work that the run takes."""
         return (self.counted - self.released) * (self.spec.rows or 1), self.expected_us - self.released_us
 
     def block(self) -> tuple[int, int]:
-        """Mark the run as blocked. Return the places and the work that become free."""
+        """Mark the run as blocked. Return the slots and the expected work that become free."""
         if self.released:
             return 0, 0
         freed = self.load
@@ -124,7 +124,7 @@ class RunRecord:
         return freed
 
     def unblock(self) -> tuple[int, int]:
-        """Mark the run as resumed. Return the places and the work that the run takes again."""
+        """Mark the run as resumed. Return the slots and the expected work that the run takes again."""
         released = self.released * (self.spec.rows or 1), self.released_us
         self.released = self.released_us = 0
         return released
@@ -147,12 +147,12 @@ class Orphan:
         return (0, 0) if self.is_blocked or self.result is not None else (1, self.expected_us)
 
     def block(self) -> tuple[int, int]:
-        """Mark the run as blocked. Return the places and the work that become free."""
+        """Mark the run as blocked. Return the slots and the expected work that become free."""
         freed, self.is_blocked = self.load, True
         return freed
 
     def unblock(self) -> tuple[int, int]:
-        """Mark the run as resumed. Return the places and the work that the run takes again."""
+        """Mark the run as resumed. Return the slots and the expected work that the run takes again."""
         before, self.is_blocked = self.load, False
         return (0, 0) if before[0] else self.load
 
@@ -180,7 +180,7 @@ class Orphans:
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that all orphaned runs take together."""
+        """The slots and the expected work that all orphaned runs take together."""
         loads = [orphan.load for orphan in self._runs.values()]
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 
@@ -190,7 +190,7 @@ class Orphans:
         return orphan if orphan is not None and orphan.attempt == attempt and orphan.result is None else None
 
     def finish(self, result: RunResult) -> tuple[int, int]:
-        """Keep the result of a run until its task arrives. Return the places and the work that become free."""
+        """Keep the result of a run until its task arrives. Return the slots and the expected work that become free."""
         orphan = self.find(result.task_id, result.attempt)
         if orphan is None:
             return 0, 0
@@ -224,7 +224,7 @@ class Orphans:
         return True
 
     def keep_only(self, held: dict[TaskId, int]) -> tuple[int, int]:
-        """Forget runs that the agent no longer has. Return the places and the work that become free."""
+        """Forget runs that the agent no longer has. Return the slots and the expected work that become free."""
         places = expected_us = 0
         for task_id, orphan in list(self._runs.items()):
             if orphan.result is None and held.get(task_id) != orphan.attempt:
@@ -249,7 +249,7 @@ def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: 
 
 
 def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
-    """Return the order to run an attempt of a task at a worker."""
+    """Return the `RunTask` for an attempt of a task at a worker."""
     return RunTask(
         spec.task_id,
         worker,

@@ -103,7 +103,7 @@ class WorkerPhase(Enum):
 
 
 class WorkerProxy(Actor):
-    """Assigns, recalls and cancels the runs of one worker. `_runs` is in the worker's order for runs of equal priority.
+    """Assigns, recalls and cancels the runs of one worker. `_runs`: runs of equal priority are in the worker's order.
 
     Args:
         index: the position of the worker at its agent.
@@ -221,7 +221,7 @@ class WorkerProxy(Actor):
         self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
 
     def _recall_held(self, run: RunRecord) -> None:
-        """Return a held run to its task. The order of the run was not sent."""
+        """Return a held run to its task. The `RunTask` of the run was not sent."""
         del self._runs[run.spec.task_id]
         self._free(*run.load)
         self._report_allocations([run.spec.task_id])
@@ -235,7 +235,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move runs whose large orders have just been sent to the end of `_runs`: smaller orders were sent before."""
+        """Move to the end of `_runs` the runs whose large `RunTask` was just sent: smaller ones were sent before."""
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -412,7 +412,7 @@ class WorkerProxy(Actor):
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that the runs of the worker take."""
+        """The slots and the expected work that the runs of the worker take."""
         loads = [self._orphans.load, *(run.load for run in self._runs.values())]
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 

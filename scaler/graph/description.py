@@ -29,8 +29,8 @@ class Description(NamedTuple):
         counts: for each call, the number of arguments that are results of other calls.
         dependencies: the numbers of the calls that each call needs, one call after the other; with repetitions.
         wanted: the wanted keys, in the order of the user.
-        in_lists: key of a call with a list argument that holds a key of the graph, which is not replaced by its value
-            -> the position of the first such argument, from 1, and the key in that list.
+        in_lists: key of a call with a list argument that contains a key of the graph -> the position of the first such
+            argument, from 1, and the contained key. Contained keys are not replaced by values.
     """
 
     calls: list[Call]
@@ -78,7 +78,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
 def _read_arguments(
     key: str, call: Call, graph: Mapping[str, Any], numbers: Mapping[str, int], dependencies: list[int]
 ) -> bool:
-    """Add the numbers of the calls that `call` needs to `dependencies`. Return whether an argument is a list."""
+    """Add to `dependencies` the numbers of the calls that `call` needs. Return whether an argument is a list."""
     has_list = False
     for argument in islice(call, 1, None):
         if isinstance(argument, str):
@@ -99,7 +99,9 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return the position of the first list argument with a key of the graph in it, or in a list in it; and the key."""
+    """Return the position of the first list argument that contains a key of the graph, maybe in an inner list; and the
+    key.
+    """
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found
@@ -107,7 +109,7 @@ def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None
 
 
 def _key_among(values: list[Any], graph: Mapping[str, Any], levels: int) -> str:
-    """Return the first key of the graph among `values` and `levels` of lists in them; "" if no value is a key."""
+    """Return the first key of the graph in `values`, or in `levels` levels of inner lists; "" if no value is a key."""
     for value in values:
         kind = type(value)
         if kind is str and value in graph:

@@ -60,7 +60,7 @@ class SeparatedArguments(NamedTuple):
 
     @property
     def labels_sent(self) -> list[str]:
-        """The names in errors of the arguments in `sent`."""
+        """The names that errors use for the arguments in `sent`."""
         return ["the arguments", "the arguments", *self.labels]
 
 

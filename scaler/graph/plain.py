@@ -51,7 +51,7 @@ def _ordered_by_readiness(counts: list[int], dependencies: list[int], missing: l
 
 
 def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Return the consumers of all nodes in one list, and where those of each node start and end in the list."""
+    """Return one list of the consumers of all nodes, and where the consumers of each node start and end in it."""
     uses = [0] * len(counts)
     for dependency in dependencies:
         uses[dependency] += 1

@@ -17,7 +17,7 @@ class _Gets(Protocol):
 
 
 def get(client: _Gets) -> Callable[..., Any]:
-    """Return a dask scheduler that runs graphs with `client`, or a client with options (`client.options(priority=1)`).
+    """Return a dask scheduler that runs graphs with `client`, which may have options (`client.options(priority=1)`).
 
     Raises:
         ImportError: if dask is not installed, or older than 2024.12.
@@ -51,7 +51,7 @@ def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
 
 
 def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:
-    """Return a dask task as a call of a graph for `Client.get`: the task is a literal, its dependencies are nodes."""
+    """Return a dask task as a call of a graph for `Client.get`: its arguments are the task and the needed nodes."""
     needs = tuple(task.dependencies)
     return (_run, _Literal((task, needs)), *(names[key] for key in needs))
 

@@ -24,14 +24,14 @@ HEAD = """\
 
 
 KEY_SHOWN = 8
-"""The number of characters of a public key that users see: enough to find its line in the list."""
+"""The number of characters of a public key that users see: enough to find the line of the key in the list of keys."""
 SHARE_MOST = 100
-"""The greatest share of an owner, which is the most tasks placed in one turn of that owner."""
+"""The greatest share of an owner. The share is the most tasks placed in one turn of the owner."""
 AMOUNT_MOST = 2**53
 
 
 def share_of(text: str) -> int:
-    """Return the share that a text gives. Raise `ConfigError` unless it is a whole number in range."""
+    """Return the share that a text gives. Raise `ConfigError` unless the text is a whole number in range."""
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(SHARE_MOST))
     if not is_number or not 1 <= int(text) <= SHARE_MOST:
         raise ConfigError(f"{shown(text)} is not a whole number from 1 to {SHARE_MOST:,}")
@@ -141,7 +141,7 @@ class Lockout(NamedTuple):
 
     reason: str
     is_expiry: bool
-    """whether the owner's last key expired, so that running work may finish; not if it was revoked or never existed"""
+    """whether the owner's last key expired, so that running work may finish; not if it was revoked or no key existed"""
 
 
 class AllowedKeys(Mapping[str, AllowedKey]):

@@ -22,8 +22,8 @@ VARIABLE = "SCALER_KEY_FOLDER"
 
 SCHEDULER_KEY = "scheduler.key"
 FITTING = {CLIENT: (ADMIN, CLIENT), WORKER: (WORKER,), MONITOR: (MONITOR, ADMIN)}
-"""The kinds of key that a peer of each role may use, the preferred kind first. A user who can read the folder of a
-scheduler has all rights at the scheduler, but code in tasks gets only the key of its cluster.
+"""Role of a peer -> the kinds of key that the peer may use, the preferred kind first. A user who can read the folder of
+a scheduler has all rights at the scheduler, but code in tasks gets only the key of its cluster.
 """
 
 

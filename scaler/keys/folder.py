@@ -115,7 +115,7 @@ class KeyFolder:
                 _write_pairs(self.path, all_addresses, [KeyPair(*pair) for pair in pairs])
 
     def pairs(self) -> list[KeyPair]:
-        """Return the key pairs of the scheduler, the newest last. Older pairs stay valid until its next start.
+        """Return the key pairs of the scheduler, the newest last. Older pairs stay valid until the scheduler restarts.
 
         Raises:
             ConfigError: if the file cannot be read, or other users have access to it.

@@ -175,9 +175,9 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Return arguments with futures, serialised, and the label and input of each future. Raises as `pack`.
+        """Serialise arguments with futures. Return them, and the label and input of each future. Raises as `pack`.
 
-        In the block, a future is the number of its input. Inputs are numbered in the order in which they first occur.
+        In the block, a future is represented by the number of its input, counted in the order of first use.
 
         Args:
             labels: the names of the arguments in errors; by default their numbers or keywords.
@@ -199,7 +199,7 @@ class ArgumentPacker:
         return packed._replace(block=argument_block(OBJECT, packed.object_ids[:ID_BYTES])) if packed.objects else packed
 
     def as_object(self, packed: PackedArguments) -> PackedArguments:
-        """Return arguments in which the value of `packed`, a block with one positional argument, is an object."""
+        """Return `packed`, a block with one positional argument, as arguments in which that argument is an object."""
         data = packed.block[ARGUMENT_HEADER_BYTES:]
         instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
         object_id = instruction.object_id
@@ -261,7 +261,7 @@ class ArgumentPacker:
 
 
 class _Result(int):
-    """A placeholder for an argument that is the result of the node at this position."""
+    """The position of a node, as a placeholder for an argument that is the result of this node."""
 
 
 class _Carried(list[Buffer]):

@@ -86,5 +86,5 @@ def held_by_call() -> list[Any] | None:
 
 
 def address_to_take(address: str) -> str:
-    """Return the address that is pickled for clients of the scheduler at `address`: a placeholder in its tasks."""
+    """Return the address to pickle for a client of the scheduler at `address`; in its own tasks, a placeholder."""
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

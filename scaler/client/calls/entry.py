@@ -51,7 +51,7 @@ class Sink(Protocol):
 
 
 class ResultReceiver(Sink, Protocol):
-    """The receiver of a large result, and its sink if the task runs again. Called in the link's thread: no blocking."""
+    """A receiver of a large result; also a sink, if the task runs again. Called in the link's thread: no blocking."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
         """Receive the frames of the result; None if the result is no longer stored."""
@@ -61,11 +61,11 @@ class ResultFetcher(Protocol):
     """The part of a link that fetches large results."""
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result. With `keep`, the scheduler keeps it until its future is garbage-collected."""
+        """Request a large result. With `keep`, the scheduler keeps the result until its future is garbage-collected."""
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
-"""A task, the sink of its result, its function, the objects made for it, and the references that it keeps alive.
+"""A task, the sink of its result, its function, the objects made for it, and the references that the entry keeps alive.
 
 A plain tuple, because each mapped task has an entry.
 """
@@ -122,7 +122,7 @@ class GraphEntry:
     def needs_of(self, index: int, graph_id: GraphId) -> GraphEntry:
         """Return a new graph, without sinks, of the calls whose results the node at position `index` needs.
 
-        This graph has no inputs.
+        Works only if this `GraphEntry` has no inputs.
         """
         direct = set(positions(self.nodes[index].dependencies))
         needed, nodes = set(direct), list[GraphNode]()

@@ -372,7 +372,7 @@ class NamedFunction(Function):
 
 @lru_cache(REMEMBERED_FUNCTIONS)
 def options_of_call(options: bytes, name: str) -> bytes:
-    """Return the `RunOptions` of a call by name, which requires a worker that serves the name."""
+    """Return the `RunOptions` of a call by name. They require a worker that serves the name."""
     run_options = RunOptions.decode(options)
     return run_options._replace(capabilities=tuple(sorted((*run_options.capabilities, (call_of(name), 0))))).encode()
 
@@ -413,12 +413,14 @@ class ClientFunctions:
         return known
 
     def ship(self, modules: Iterable[Module]) -> None:
-        """Send these modules with all functions prepared from now on. Raise `ConfigError` if one cannot be sent."""
+        """Send these modules with all functions prepared from now on. Raise `ConfigError` if a module cannot travel."""
         self._shipped.add(modules)
         self._remembered = {}
 
     def look(self) -> None:
-        """Serialise functions again if modules were edited and reloaded. Raise `ConfigError` if one cannot be sent."""
+        """Serialise functions again if modules were reloaded after edits. Raise `ConfigError` if a module cannot
+        travel.
+        """
         if self._watch is not None:
             self._watch.look()
 

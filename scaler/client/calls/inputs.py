@@ -149,10 +149,10 @@ def other_client(name: str) -> TypeError:
 
 
 def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
-    """Return the name of the task that an error of `name` is about: the task that failed first, if an input failed.
+    """Return the task to name in an error of the task `name`: the input that failed first, otherwise `name`.
 
     Args:
-        arguments: the labels and the inputs of the futures among the arguments of that task.
+        arguments: the labels and the inputs of the futures among the arguments of the task `name`.
     """
     found = _failed(arguments)
     if found is None:

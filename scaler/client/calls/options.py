@@ -88,7 +88,7 @@ class TaskOptions:
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options to send for a single call, encoded as `RunOptions`"""
     spawning_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """the encoded options for the calls of a map or graph: each call draws from the seed and a number of its own"""
+    """the encoded options for the calls of a map or graph: each call uses the seed and a number of its own"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -142,7 +142,7 @@ class TaskOptions:
         return classes
 
     def over(self, others: TaskOptions) -> TaskOptions:
-        """Return these options; where an option is None, it is taken from `others`."""
+        """Return these options, with each option that is None replaced by that of `others`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return replace(others, **{name: value for name, value in given.items() if value is not None})
 
@@ -206,7 +206,7 @@ def for_each_worker(options: TaskOptions) -> TaskOptions:
     """Return the options of a function that runs once on each worker.
 
     Raises:
-        ConfigError: if an option chooses among workers, or is an option of maps and jobs.
+        ConfigError: if an option chooses among workers, or applies only to maps and jobs.
     """
     for name in ("capabilities", "memory", "no_worker_timeout"):
         if getattr(options, name) is not None:

@@ -104,7 +104,7 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch needed modules that this process had not loaded before. Return those edited since the first task."""
+        """Watch needed modules that this process loaded late. Return the modules edited since the first task."""
         count = len(sys.modules)
         if self._late_of == count:
             return {}

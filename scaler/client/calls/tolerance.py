@@ -16,7 +16,7 @@ class FailureTolerance:
     """Counts the failed tasks of one map, and stops the map after too many failures.
 
     Args:
-        return_exceptions: whether errors are returned as results, as also with `max_failures`.
+        return_exceptions: whether errors are returned as results; `max_failures` implies it.
         max_failures: the number or fraction of tasks that may fail, see `exceeds`. None: the first failure is raised,
             or with `return_exceptions` any number of tasks may fail.
         function: the name of the map's function, for the error.

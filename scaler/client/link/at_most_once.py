@@ -22,7 +22,7 @@ def is_at_most_once(options: bytes) -> bool:
 
 
 def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsent: Collection[object]) -> None:
-    """Mark the open at-most-once calls that may have started, in place; calls of `unsent` items were never sent."""
+    """Mark, in place, the open at-most-once calls that may have started: all except the calls of `unsent` items."""
     new: set[bytes] = {item.task_id for item in unsent if isinstance(item, Task)}
     new |= {item.graph_id for item in unsent if isinstance(item, GraphTask)}
     for task_id, entry in tasks.items():

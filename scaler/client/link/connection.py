@@ -41,7 +41,9 @@ class ClientConnection:
         """the previous socket, which stays open: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether no message has arrived since the last empty read; a send sets False: it clears the socket's signal"""
+        """whether no message has arrived since the last empty read; False after a send, which clears the socket's
+        signal
+        """
         self._poller = self._new_poller()
 
     @property
@@ -122,7 +124,7 @@ class ClientConnection:
         return has_arrived, was_cut
 
     def has_message(self) -> bool:
-        """Return whether a message has arrived that was not read."""
+        """Return whether an unread message has arrived."""
         return self._socket is not None and self._socket.has_message()
 
     def receive(self) -> list[Batch[Any]] | None:
@@ -170,7 +172,7 @@ class ClientConnection:
         """Send all items that the window permits. Remove and return the items that cannot be encoded.
 
         Raises:
-            ProtocolError: if the item that cannot be encoded is not known. The session cannot continue then.
+            ProtocolError: if an item cannot be encoded, and it is unknown which item. The session cannot continue then.
         """
         if self._socket is None:
             return ()

@@ -43,7 +43,7 @@ class EndWarnings:
             unread[key] = describe()
 
     def error_was_read(self, key: bytes, is_of_graph: bool = False) -> None:
-        """Forget an error that a user has read. If it is of a graph, forget all later errors of the graph, too."""
+        """Forget an error that a user has read. If `is_of_graph`, ignore all later errors of the same graph, too."""
         self._unread.pop(key, None)
         if is_of_graph and len(self._read_graphs) < COUNTED_MOST:
             self._read_graphs.add(key)

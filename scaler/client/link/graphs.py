@@ -51,11 +51,14 @@ class OpenGraphs:
         return self._by_task.get(task_id)
 
     def oldest(self) -> TaskId | None:
-        """Return a task without an arrived result from the first graph."""
+        """From the first graph, return a wanted node whose result has not arrived."""
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
     def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
-        """Return the graph and sink of an arrived result, or None. An ended graph may keep its inputs' futures."""
+        """Remove the sink of an arrived result. Return the graph and the sink, or None if the task is in no graph.
+
+        If the graph has ended, it drops the futures of its inputs, unless `keeps_inputs`.
+        """
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
@@ -72,7 +75,7 @@ class OpenGraphs:
         return None if graph is None else self.remove_graph(graph.spec.graph_id)
 
     def remove_graph(self, graph_id: GraphId) -> GraphEntry | None:
-        """Remove and return a graph; None if it is unknown."""
+        """Remove and return a graph; None if the graph is unknown."""
         graph = self.by_id.pop(graph_id, None)
         if graph is not None:
             graph.keepers = ()
@@ -101,19 +104,19 @@ class GraphWork(Protocol):
 
 
 class Dependents:
-    """The graphs that need results of other tasks, and the graphs that are held until these tasks were sent."""
+    """The graphs that need results of other tasks. Such a graph is held until these tasks were sent."""
 
     def __init__(self, work: GraphWork) -> None:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
-        """the graphs that were not sent, each with the needed tasks that were not sent or whose results are claimed"""
+        """id of a held graph -> the tasks needed by the graph that were not sent, or whose results are claimed"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """needed task -> the held graphs that wait for the task"""
         self._unanswered: set[TaskId] = set()
-        """tasks whose results the scheduler has requested, and that run again when possible"""
+        """tasks whose results the scheduler has requested; the client answers once they were sent or can run again"""
         self._to_send: deque[GraphEntry] = deque()
-        """a queue instead of recursion: inputs of a graph may have to be made again, and need other results"""
+        """the graphs to send: a queue instead of recursion, because making an input again may need further graphs"""
 
     def __bool__(self) -> bool:
         """Return whether any graph is held, or any request of the scheduler is unanswered."""
@@ -210,7 +213,7 @@ class Dependents:
             self._answer(list(self._unanswered))
 
     def _answer(self, task_ids: Iterable[TaskId]) -> None:
-        """Answer the scheduler's requests about these tasks, if their results are known now."""
+        """Answer the scheduler's requests for the results of these tasks, if the results are known now."""
         self._unanswered.difference_update(task_ids)
         for task_id in task_ids:
             self.supply(ObjectId(task_id))

@@ -42,7 +42,7 @@ class ResultState(Enum):
     STORED = auto()
     """the result is at the current scheduler, or with an agent that the scheduler knows"""
     UNCERTAIN = auto()
-    """the result is at the current scheduler, unless this client's old session ended and its results were deleted"""
+    """the result is at the current scheduler, unless the client's old session ended and its results were deleted"""
     CLAIMED = auto()
     """the result was at another scheduler; the current scheduler is asked whether an agent still has the result"""
     LOST = auto()
@@ -50,7 +50,7 @@ class ResultState(Enum):
     RESUBMITTED = auto()
     """the task of the result runs again, or has run again and returned a value that is not large"""
     CANCELED = auto()
-    """the graph of the result was cancelled while its task ran again; only a request for it resubmits the task"""
+    """the graph of the result was cancelled while the task ran again; only a request for the result resubmits it"""
     UNREPEATABLE = auto()
     """the result was lost, and its task must not run again: each request fails with the same error"""
 
@@ -125,7 +125,7 @@ class UnreadResult:
 
     @property
     def requested_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the lost result; a weak reference, because its error may hold frames."""
+        """The last receiver that requested the lost result; a weak reference: a receiver's error may hold frames."""
         return None if self._requested_by is None else self._requested_by()
 
     @property
@@ -227,7 +227,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         return [unread for unread in self.values() if unread.state is state]
 
     def has_claims(self, call: Call) -> bool:
-        """Return whether `call` is a graph with results whose claims are unanswered."""
+        """Return whether `call` is a graph with an unanswered claim for one of its results."""
         is_graph = isinstance(call, GraphEntry)
         return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
@@ -237,7 +237,9 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. A result `in_transit` counts a loss: it may have ended the scheduler."""
+        """Mark all uncertain results as lost. Count a loss of each result `in_transit`: it may have ended the
+        scheduler.
+        """
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit
@@ -305,7 +307,7 @@ class LargeResults:
                 self._resubmit(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
     def _resubmit(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
-        """Resubmit the calls of lost results. Those of open graphs may wait for the end of the graph."""
+        """Resubmit the calls of lost results. Graphs with claims wait; so do open graphs, unless `with_open_graphs`."""
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
@@ -336,7 +338,9 @@ class LargeResults:
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs, None if unknown. Resubmit the call of a lost result if possible."""
+        """Return a large result that a task needs; None if unknown. If the result is lost, resubmit its call if
+        possible.
+        """
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.UNCERTAIN:
             unread.state = ResultState.LOST  # asking the scheduler would take as long as most tasks
@@ -447,14 +451,14 @@ class LargeResults:
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
-        """Let the requests for lost results wait until the results are made again. Return the requested results."""
+        """Keep the requests for lost results until these are made again. Return the results that were requested."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
             unread.ask(self.requests.pop(unread.object_id))
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Resubmit the calls of requested large results, with all results of their graphs, and claim all others."""
+        """Resubmit the calls of requested results, with all results of their graphs. Claim all other results."""
         self.unread.mark_uncertain()
         doubted = self.unread.in_state(ResultState.UNCERTAIN)
         self.unread.mark_lost(self.requests)
@@ -489,7 +493,9 @@ class LargeResults:
         return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
-        """Mark the uncertain results as lost. Resubmit all if any is requested, otherwise those of open graphs."""
+        """Mark the uncertain results as lost. Resubmit all lost results if any is requested, else those of open
+        graphs.
+        """
         self.unread.mark_lost(in_transit)
         lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]

@@ -54,7 +54,7 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between two reports that a user waits, which matter only where memory is full."""
+"""The first and the longest interval between reports that a user waits for a result; they matter if memory is full."""
 
 
 class ClientLink:
@@ -143,7 +143,7 @@ class ClientLink:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 
     def inquire(self, inquiry: Inquiry[Any]) -> None:
-        """Send an inquiry. It receives the answers or an error in the thread in which commands run."""
+        """Send an inquiry. The inquiry receives the answers or an error, in the thread in which commands run."""
         self.check_open()
         if inquiry.workers and self.is_nested:
             task_context.current.check_prepared()
@@ -159,7 +159,7 @@ class ClientLink:
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
     def attend_job(self, name: str) -> None:
-        """Keep a job running until `leave_job` has been called as often as this method. Raises as `check_job_name`."""
+        """Keep a job running until `leave_job` was called as often as this method. Raises like `check_job_name`."""
         check_job_name(name)
         self._put(partial(self._work.attended.update, (name,)))
 
@@ -179,11 +179,11 @@ class ClientLink:
         self._put(partial(self._protocol.mark_wanted, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Request the reason why an open task waits. It is not certain that `on_answer` is ever called."""
+        """Request the reason why an open task waits. `on_answer` may never be called."""
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Request the output of a task, or only its latest progress report; empty if the client ends first."""
+        """Request the output of a task, or only its latest progress report. The answer is empty if the client ends."""
         self.check_open()
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 

@@ -46,7 +46,7 @@ def object_of_call(
 
 
 def is_withdrawal(item: Any) -> bool:
-    """Return whether an item cancels a task or deletes an object, which may no longer be in any table."""
+    """Return whether an item cancels a task or deletes an object; that task or object may no longer be in any table."""
     return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
         isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
     )
@@ -125,7 +125,7 @@ class Refusals:
         return next(filter(None, known), None)
 
     def of_value(self, instruction: ObjectInstruction) -> MakeError | None:
-        """Return a function that makes the error of a value that is too large to be sent; None if it may be sent."""
+        """Return a function that makes the error of a value that is too large to be sent; None if the value is not."""
         size = size_of(instruction.frames)
         return partial(self.limit.error, _what(instruction), size) if size > self.limit.n_bytes else None
 

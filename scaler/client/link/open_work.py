@@ -96,7 +96,7 @@ class OpenWork:
         """id of an open item -> the number of unreadable answers that arrived while the item was open"""
 
     def is_waiting(self, ignored_tasks: int = 0) -> bool:
-        """Return whether answers of the scheduler are due, apart from `ignored_tasks` open tasks."""
+        """Return whether the client waits for answers other than the results of up to `ignored_tasks` open tasks."""
         else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > ignored_tasks or bool(else_open)
 
@@ -114,7 +114,7 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the open task that was submitted first, otherwise a wanted node of the first graph, or None."""
+        """Return the oldest open task; without one, a wanted node of the first graph; None if nothing is open."""
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
@@ -225,7 +225,7 @@ class OpenWork:
                 self._dependents.on_sent(task_id)
 
     def _send_cancel(self, task_id: TaskId) -> None:
-        """Cancel a task that is no longer open. Send no message if the task still waited in this process."""
+        """Send the cancellation of a task that is no longer open, unless the task still waited in this process."""
         rows = self._ranges.forget(task_id) if self._ranges else 0
         if self.window.leave(task_id):
             self.out.append(TaskCancel(task_id, rows=rows))
@@ -251,7 +251,7 @@ class OpenWork:
             self.send_nodes(graph)
 
     def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
-        """Send a graph. Its inputs, given as message items, have ended or are results of tasks that were sent."""
+        """Send a graph. `inputs` are message items; each is the result of a task that was sent or has ended."""
         self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
@@ -285,7 +285,7 @@ class OpenWork:
             self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task unless it has started. The scheduler decides, if `lane` has sent the task completely."""
+        """Cancel a task unless it has started. If `lane` has sent the whole task, the scheduler decides about that."""
         if task_id not in self._tasks:
             return
         if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
@@ -544,7 +544,7 @@ class OpenWork:
     def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
         """Submit all open work in a new session, after the messages that cancel or delete earlier work.
 
-        The scheduler ignores what it knows already. `unacknowledged` items were sent before and may not have arrived.
+        The scheduler ignores work that it knows. `unacknowledged` items were sent before and may not have arrived.
         """
         self.large.on_new_session()
         self._ranges.split_all(longer_than=self.window.tasks_most)

@@ -311,12 +311,12 @@ class ClientProtocol:
         self.ask(task_id, on_answer)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report that the process does nothing but wait, until `is_over()`. See `task_context.WaitReporter`."""
+        """Report, until `is_over()`, that the process does nothing but wait. See `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
         self._is_wait_reported = False
 
     def _report_wait(self) -> None:
-        """Report that the process does nothing but wait, if the wait is not over, nor reported since the last item."""
+        """Report that the process only waits, unless the wait is over or was reported since the last item."""
         if not self._is_wait_reported and self.is_accepted and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
@@ -362,7 +362,7 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a scheduler's message. They may be another program's, or answer any open work."""
+        """Handle bytes that are no message. They may be of another program, or a damaged answer to any open work."""
         is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
         self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
         if is_stranger:
@@ -451,8 +451,8 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
     Args:
         nest: the context of the task that the client is in; an empty context outside tasks of this scheduler.
-        label: a label for a client that runs no tasks, shown before that of this process; with it, any Python version
-            is accepted.
+        label: a label for a client that runs no tasks, shown before the label of this process; with a label, any Python
+            version is accepted.
         name: the name of the program, shown to people; if empty, its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)

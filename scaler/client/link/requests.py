@@ -125,7 +125,7 @@ class Inquiry(Answer[T]):
 class JobQuestion(Answer[JobResponse]):
     """A request about a job, and the future of the answer.
 
-    `waits_for` is the reason for the delay, as the scheduler reported it; empty without a report.
+    `waits_for` is the reason why the answer is delayed, as the scheduler reported it; empty without a report.
 
     Raises:
         TypeError, ValueError: if an argument cannot be encoded.
@@ -188,7 +188,7 @@ class Requests(Generic[Row, Reply_contra]):
         make_item: Callable[[int], Any],
         rows: list[Row] | None = None,
     ) -> None:
-        """Send a new request, made by `make_item` from its number. Its rows are added to `rows`, or to a new list."""
+        """Send a new request, made by `make_item` from its number. Received rows go to `rows`, or to a new list."""
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
         self._send(self.open[number][0])
@@ -254,7 +254,7 @@ class OutputQuery:
 
 
 class OutputFollower(list[OutputLine]):
-    """A request for all further output of tasks, whose rows go to the stream at once; it is never answered."""
+    """A request for all further output of tasks, which stays open. Each row goes to the stream at once."""
 
     def __init__(self, stream: OutputListener) -> None:
         super().__init__()

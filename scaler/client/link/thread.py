@@ -32,7 +32,7 @@ from scaler.peer.times import Patience
 T = TypeVar("T")
 
 FEW_TASKS = 3
-"""With at most this many open tasks, a thread that submits a task also sends the task itself."""
+"""With at most this number of open tasks, a user's thread that submits a task also sends that task."""
 
 _NO_TASK = TaskId(NO_ID)
 
@@ -68,7 +68,7 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_forked = False
         self._turn = threading.Lock()
-        """held by the thread that may touch the socket and the tables: the awake link thread, or one that submits"""
+        """held by the thread that may touch the socket and the tables: the awake link thread, or a submitting thread"""
         self._housekeeping_at = math.inf
         """when the housekeeping after a single result is due; infinite if none is due"""
         self._was_interrupted = False
@@ -129,7 +129,7 @@ class LinkThread(ClientLink):
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:
-        """Send work in this thread, if the link's thread sleeps and few tasks are open. Return whether it was sent.
+        """Send work in this thread, if the link's thread sleeps and few tasks are open. Return whether work was sent.
 
         This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
         which items were sent, so the connection is replaced and all open work is sent again.
@@ -155,14 +155,14 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. Call `on_answer` in the link's thread once that may be decided."""
+        """Cancel a task unless it has started. Call `on_answer` in the link's thread when the outcome may be known."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
         self._put(partial(self._work.abandon, sink))
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result. With `keep`, the scheduler keeps it until its future is garbage-collected."""
+        """Request a large result. With `keep`, the scheduler keeps the result until its future is garbage-collected."""
         self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:

@@ -33,12 +33,12 @@ class Window:
         self._is_logged = False
 
     def resize(self, tasks: int, n_bytes: int) -> None:
-        """Set the most open tasks, and the most bytes of their arguments, for one client; 0: no limit."""
+        """Set the most sent tasks of one client, and the most bytes of their arguments; 0: no limit."""
         self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
     def weigh(self, task_id: TaskId, rows: int) -> None:
-        """Set the number of rows of a range. Must precede the call of `enter` for the range."""
+        """Set the number of rows of a range. Call this before `enter` is called for the range."""
         self._rows[task_id] = rows
 
     def split(self, task_id: TaskId, rows: Sequence[TaskId]) -> None:

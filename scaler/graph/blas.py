@@ -52,7 +52,7 @@ def _waves(consumers: Any, missing: Any) -> list[Any] | None:
 
     Args:
         consumers: the matrix of the graph: how often each node (column) needs each other node (row).
-        missing: how many dependencies of each node are unfinished, reduced in place; above 0 in or after a circle.
+        missing: the number of unfinished dependencies of each node, reduced in place; above 0 in or after a circle.
     """
     size, found = missing.size, 0
     waves: list[Any] = []

@@ -99,9 +99,7 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return the position of the first list argument that contains a key of the graph, maybe in an inner list; and the
-    key.
-    """
+    """Return the position of the first list argument with a key of the graph, maybe in an inner list, and that key."""
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found

@@ -55,7 +55,7 @@ def reachable(endpoint: Endpoint) -> str:
 def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
     """Return the keys with which a peer may connect to an address, the likeliest first; empty if the peer has no key.
 
-    A host may have several names, so the keys of all schedulers with the same port come after those of the given name.
+    A host may have several names, so the keys for other names with the same port follow those for the given name.
     The port for viewers may differ from that of the scheduler; only the key files name it.
 
     Args:

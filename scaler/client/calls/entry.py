@@ -79,7 +79,7 @@ class GraphEntry:
         nodes: all needed nodes, each after its dependencies.
         references: the references that the graph keeps alive.
         inputs: the results of other tasks that the graph needs. They are its first nodes, in this order.
-        keys: the keys of the nodes in the user's graph, by the indexes in the ids of the nodes.
+        keys: the key of each node in the user's graph, by the index that is part of the node's id.
     """
 
     __slots__ = ("functions", "inputs", "keepers", "keys", "nodes", "objects", "references", "sinks", "spec")

@@ -418,9 +418,7 @@ class ClientFunctions:
         self._remembered = {}
 
     def look(self) -> None:
-        """Serialise functions again if modules were reloaded after edits. Raise `ConfigError` if a module cannot
-        travel.
-        """
+        """Serialise functions again if modules were edited and reloaded. Raises as `ship`."""
         if self._watch is not None:
             self._watch.look()
 

@@ -174,9 +174,7 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Pack an argument. Data of the graph is packed only once; `free_bytes` limits how much of another value
-        travels.
-        """
+        """Pack an argument; data of the graph only once. At most `free_bytes` of a literal travel with the call."""
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)

@@ -78,7 +78,7 @@ class Hints:
             )
 
     def look_at_generator(self, generator: object, frames: list[Buffer]) -> None:
-        """Log a warning if a random generator is an argument again, in the same state."""
+        """Log a warning if the same random generator is an argument of a second call, in the same state."""
         sent = self._generators
         if sent is None:
             return

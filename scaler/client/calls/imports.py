@@ -23,7 +23,7 @@ LOOKED_AT_BYTES = 1 << 16
 
 
 class RequiredModules:
-    """Reports the installed modules that the functions of a client need to the local cluster at `endpoint`."""
+    """Reports to the local cluster at `endpoint` which installed modules a client's functions need."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._imports_file = Place.at(endpoint)

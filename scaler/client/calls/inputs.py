@@ -77,10 +77,10 @@ class Input:
 
 
 class KeysWithHints(dict[int, str]):
-    """The keys of a graph in which some nodes have a hint, which is added to errors of the node.
+    """The keys of a graph in which some nodes have a hint. The hint of a node is added to errors of that node.
 
     Args:
-        keys: the keys by the indexes in the ids of the nodes.
+        keys: the key of each node, by the index that is part of the node's id.
         hints: the hints by the keys of the nodes.
     """
 
@@ -90,7 +90,7 @@ class KeysWithHints(dict[int, str]):
 
 
 Keys: TypeAlias = Sequence[str] | Mapping[int, str]
-"""The keys of the nodes of a graph, by the indexes in the ids of the nodes."""
+"""The key of each node of a graph, by the index that is part of the node's id."""
 
 
 class ResultArgument:
@@ -107,7 +107,7 @@ class ResultArgument:
     needs: Sequence[tuple[str, Input]] = ()
     """the labels and the inputs of the futures among the arguments of the task"""
     keys: Keys = ()
-    """the keys of the nodes of the future's graph, by the indexes in the ids of the nodes"""
+    """the key of each node of the future's graph, by the index that is part of the node's id"""
     failed: Any = None
     """the failed result and the call of the task, as a `FailedWork`; None unless the scheduler reported a failure"""
     _input: Input | None = None

@@ -68,7 +68,7 @@ def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = Map
 def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
     """Return the error of a map or job call with arguments that `method` does not take.
 
-    `unknown` names the unknown keywords; if empty, the call has several iterables, as for the built-in map.
+    `unknown` names the unknown keywords. If empty, the call has several iterables, as the built-in map allows.
     """
     call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:

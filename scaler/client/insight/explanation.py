@@ -21,9 +21,9 @@ ANSWER_SECONDS = 2.0
 SECOND_TRY_SECONDS = 0.1
 """How long a user waits for the answer to a second request, if the scheduler has not answered the first one."""
 TIMEOUT_ANSWER_SECONDS = 0.25
-"""How long a `TimeoutError` may be delayed while the reason is requested."""
+"""How long a `TimeoutError` may be delayed by the request for its reason."""
 WORTH_ASKING_SECONDS = 1.0
-"""The shortest time-out whose `TimeoutError` gives a reason. A shorter time-out only polls the future."""
+"""The shortest time-out whose `TimeoutError` gives a reason. With a shorter time-out, a user only polls the future."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -96,7 +96,7 @@ class UnreadResult:
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
-        times_lost: how often the result was lost, with its agent or on its way when the scheduler ended.
+        times_lost: how often the result was lost, with its agent, or in transit when the scheduler ended.
         why: the reason of the last loss.
         make_error: makes the error of each request; None while the result may be made again.
     """
@@ -237,9 +237,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Count a loss of each result `in_transit`: it may have ended the
-        scheduler.
-        """
+        """Mark all uncertain results as lost. Those `in_transit` count a loss: they may have ended the scheduler."""
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit
@@ -338,9 +336,7 @@ class LargeResults:
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs; None if unknown. If the result is lost, resubmit its call if
-        possible.
-        """
+        """Return a large result that a task needs; None if unknown. If the result is lost, try to resubmit its call."""
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.UNCERTAIN:
             unread.state = ResultState.LOST  # asking the scheduler would take as long as most tasks
@@ -493,9 +489,7 @@ class LargeResults:
         return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
-        """Mark the uncertain results as lost. Resubmit all lost results if any is requested, else those of open
-        graphs.
-        """
+        """Mark the uncertain results as lost. Resubmit all if any is requested; if not, those of open graphs."""
         self.unread.mark_lost(in_transit)
         lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]

@@ -57,7 +57,7 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """The functions to resend on a new connection, by id. A dictionary for speed; only its methods change it."""
+    """The functions to resend on a new connection, by id. A `dict` for speed, changed only by the methods below."""
 
     def __init__(self) -> None:
         super().__init__()

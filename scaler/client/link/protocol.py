@@ -462,7 +462,7 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
 
 def _program(is_nested: bool) -> str:
-    """Return the name of the running script and the process id."""
+    """Return the name of the running script, or "a task" inside a task, with the process id."""
     if is_nested:
         return f"a task in process {os.getpid()}"
     script = sys.argv[0] if sys.argv else ""  # an embedded interpreter may have none

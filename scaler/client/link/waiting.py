@@ -201,7 +201,7 @@ def _transfer(n_bytes: int) -> str:
 
 
 WARN_SECONDS = 5.0
-"""How long a task is the oldest open task before the watch asks about it."""
+"""How long a task is the oldest open task before the watch asks the scheduler about that task."""
 ASK_SECONDS_MOST = 60.0
 """The longest time between two questions of the watch about the same task."""
 LOOK_SECONDS = 1.0

@@ -43,7 +43,7 @@ class ProgressSummary:
 
     @property
     def notes(self) -> list[str]:
-        """The number of failed tasks as a text, if any has failed, and the concern, if there is one."""
+        """The number of failed tasks as a text, if a task has failed, and the concern, if there is one."""
         failed = [f"{self.failed:,} failed"] if self.failed else []
         return [*failed, self.concern] if self.concern else failed
 

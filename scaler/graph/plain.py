@@ -70,8 +70,7 @@ def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], li
 
 
 def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) -> graphlib.CycleError:
-    """Return an error that names the nodes of one circle: each node is needed by the next, and the first is also the
-    last.
+    """Return an error that names the nodes of one circle: each is needed by the next, and the first is also the last.
 
     Args:
         starts: where the dependencies of each node begin in `dependencies`.

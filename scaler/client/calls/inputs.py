@@ -23,8 +23,8 @@ class Input:
 
     Attributes:
         arguments: the labels and inputs of the futures among the task's arguments; empty once the task has succeeded.
-        result: the reported end of the task; None if the task is open, or has failed in another way.
-        make_error: makes the error of a task that has failed in another way; otherwise None.
+        result: the end of the task as the scheduler reported it; None if the task is open, or failed without a report.
+        make_error: makes the error of a task that failed without a report; otherwise None.
         users: the graphs that need the result; some may have ended.
     """
 

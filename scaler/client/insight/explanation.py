@@ -38,10 +38,10 @@ class Story:
         waits_for: the reason in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`,
             `worker`, `children`, `window`, `transfer`, `no scheduler`, ...
         sentence: the reason as a sentence, with advice what to do.
-        worker: the worker that has or had the task; empty if unknown, as after 10,000 further ended tasks.
+        worker: the worker that has or had the task; empty if unknown, as when 10,000 more tasks have ended since.
         tries: the number of the current try, from 1; 0 if unknown.
         past: why the earlier tries ended; empty if there were none.
-        seconds: the least time for which the task has waited in this state, or run; None: unknown.
+        seconds: how long the task has waited in this state, or run, at least; None: unknown.
     """
 
     task_id: bytes

@@ -137,7 +137,7 @@ class TaskQuestions:
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
         self._not_ours: set[TaskId] = set()
-        """tasks that were not open here when a question came: an admin may ask about tasks of other clients"""
+        """tasks that were not open here when a user asked about them: an admin may ask about tasks of other clients"""
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_connect: bool = False) -> None:
         """Answer a question, or pass it to the scheduler.

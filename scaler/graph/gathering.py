@@ -68,7 +68,7 @@ Wanted: TypeAlias = type | tuple[type, ...]
 
 
 def separate_arguments(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> SeparatedArguments:
-    """Separate the `wanted` values from the lists, tuples, sets and dictionaries among the arguments of a call.
+    """Take values of the classes `wanted` out of the lists, tuples, sets and dictionaries among a call's arguments.
 
     Values in other containers, and keys of dictionaries, stay.
     """

@@ -88,7 +88,7 @@ def freeze_for(endpoint: Endpoint) -> Freeze:
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:
-    """Return whether a value cannot be serialised because it belongs to one process, like a lock or an open file."""
+    """Return whether `error` is that of a value that belongs to one process, like a lock or an open file."""
     return str(error.__cause__).startswith("cannot pickle ")
 
 

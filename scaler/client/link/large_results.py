@@ -56,7 +56,7 @@ class ResultState(Enum):
 
 
 class SharedReceiver:
-    """Passes one large result to two receivers, because the second requested it before the first had received it."""
+    """Passes one large result to two receivers: the second requested the result before the first had received it."""
 
     def __init__(self, first: ResultReceiver, second: ResultReceiver) -> None:
         self._both = first, second

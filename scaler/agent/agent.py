@@ -60,9 +60,9 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 48
-"""The smallest limit of open files of an agent. With fewer files, ZeroMQ ends the process when sockets are opened."""
+"""How many open files the system must allow an agent. With fewer, ZeroMQ ends the process when it opens sockets."""
 ELASTIC_MOST = 256
-"""The most workers of a node if their number follows an engine, unless twice the initial number is more."""
+"""The most workers of a node whose engine determines their number; twice the initial number, if that is more."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
@@ -184,7 +184,7 @@ def _tree(
 
 
 def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
-    """Return what the workers can do. Ranges are excluded if a process ends after a number of tasks or bytes."""
+    """Return what the workers can do. They take no ranges if the settings limit the tasks or bytes of a process."""
     parts = executor.parts
     takes_rows = ExecutorFeature.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
     return {
@@ -237,7 +237,7 @@ def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
 
 
 def snapshot(report: Report, endpoint: Endpoint, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return a text that describes what the agent does now; the last line shows the further `counts`."""
+    """Return a text that describes what the agent does now; the last line shows `counts`."""
     ((state, link),) = report.of("link")
     workers = report.of("worker")
     busy = sum(worker["tasks"] > 0 for _, worker in workers)
@@ -261,7 +261,7 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """Kill and reap what tasks of a lost fork server left behind. As process 1 of a container, reap every child."""
+    """Kill and reap processes that a lost fork server's tasks started. Process 1 of a container reaps every child."""
     strays.end_strays(())
     strays.reap()
 

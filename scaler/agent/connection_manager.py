@@ -61,7 +61,7 @@ class ConnectionDue:
 
 @message
 class AbsenceDue:
-    """A timer to log that there is no scheduler, unless a scheduler has answered since the timer was set."""
+    """By timer: log that there is no scheduler, unless a scheduler has answered since the timer was set."""
 
     since: float
 
@@ -341,7 +341,7 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Log a refusal and retry: another scheduler may accept the hello, or workers of another Python may leave."""
+        """Log a refusal and retry: another scheduler may accept the hello, or this one after other workers leave."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(

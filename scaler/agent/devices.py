@@ -21,7 +21,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
 
 DEVICES_MOST = 1024
-"""The largest number of GPUs that get numbers. A larger amount of `gpu` does not mean devices."""
+"""The largest number of GPUs that get numbers. If a node has a larger amount of `gpu`, its tasks get no GPU numbers."""
 
 
 class Devices:
@@ -109,6 +109,6 @@ def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
 
 
 def devices_of(amounts: Iterable[tuple[str, int]]) -> Devices | None:
-    """Return the GPUs of a node with these amounts of resources; None if the node has no GPU."""
+    """Return the GPUs of a node with these amounts of resources; None if the node has no GPUs with numbers."""
     count = dict(amounts).get(GPU, 0)
     return Devices(count) if 0 < count <= DEVICES_MOST else None

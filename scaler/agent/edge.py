@@ -62,7 +62,7 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the previous connection, kept open because closing it looks to a silent scheduler like the agent's end"""
+        """the previous connection, kept open: a silent scheduler would take its closing for the end of the agent"""
         self._ready: list[Message] = []
         """messages to be sent on this connection before the items of the session"""
         self._acknowledged: list[Any] = []
@@ -77,7 +77,7 @@ class AgentEdge:
     # For the link
 
     def connect(self, link: ActorRef) -> None:
-        """Open a new connection with a new identity. `link` receives its messages."""
+        """Open a new connection with a new identity. `link` receives the messages of this connection."""
         self.hang_up()
         socket = self._transport.dial()
         self._open = connection = _OpenConnection(socket, link)
@@ -153,7 +153,7 @@ class AgentEdge:
             connection.link.send(LinkLost(refusal or "the connection was lost", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
-        """Give up the session. The next hello names the tasks of this agent; the scheduler resends all others."""
+        """Give up the session. The next hello names the tasks of this agent; the scheduler resends all other tasks."""
         self.session.spoil()
         self.hang_up()
         connection.link.send(LinkUnreadable(str(error)))

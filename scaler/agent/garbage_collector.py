@@ -18,7 +18,7 @@ class _IntervalOver:
 
 
 class GarbageCollector(Actor):
-    """Notifies the workers every `interval_seconds`, and trims the agent's memory above `trim_above_bytes`."""
+    """Sends `CollectionDue` to workers every `interval_seconds`, and trims agent memory above `trim_above_bytes`."""
 
     def __init__(self, workers: tuple[ActorRef, ...], interval_seconds: float, trim_above_bytes: int) -> None:
         self._workers = workers

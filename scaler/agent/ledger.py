@@ -97,7 +97,7 @@ class Ledger:
         return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in order, and then the results with stored values.
+        """Return the results that the scheduler may not have, in order, and then the results with stored values.
 
         A new scheduler does not know stored values. Results that are too large for the scheduler become failures.
         """
@@ -184,7 +184,7 @@ class Ledger:
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
-        """Make each row of a range a run of its own. Return the message for the scheduler; None for a closed range."""
+        """Make each row of an open range a run of its own. Return the message for the scheduler, if any."""
         known = self._open.get(task.task_id)
         if known is None or known.attempt != task.attempt or not known.rows:
             return None
@@ -263,7 +263,7 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Return cancels to send once more, and lost runs, among runs that their worker reported as missing.
+        """Sort runs that their worker reported as missing: return the cancels to send once more, and the lost runs.
 
         Runs that are not open are ignored. A cancel is repeated if its task was sent to the worker again meanwhile.
         """
@@ -280,7 +280,7 @@ class Ledger:
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
-        """Mark the open ones among these runs as blocked, and return the marked runs."""
+        """Mark those of these runs that are open as blocked, and return the marked runs."""
         blocked = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
         for run in blocked:
             self._blocked[run.task_id] = run

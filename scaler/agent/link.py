@@ -277,7 +277,7 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """Answer for open runs that a worker reported as missing. All other runs were answered before."""
+        """End open runs that a worker reported as missing, or cancel them again. Other runs were answered before."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -343,7 +343,7 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
-        """Forget and report recalled tasks in one step. Tasks that a hello has just named return to their workers."""
+        """Forget and report recalled tasks, but send tasks that a hello has just named to their workers again."""
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)

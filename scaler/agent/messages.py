@@ -91,7 +91,7 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: send some values that only this node has, then mail `then`; if none is left, `at_last`."""
+    """Link to object cache: send some sole copies of values, then mail `then`; if none is left, mail `at_last`."""
 
     then: Any
     at_last: Any

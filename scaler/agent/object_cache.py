@@ -1,9 +1,9 @@
 """ObjectCache: the functions and objects of a node, each fetched once for all its workers.
 
-It answers `NeedObject` of workers, and requests and deletes of the scheduler through the link. It never reads an
-object. A large object lies in one block of shared memory that all processors map; unread objects that exceed the memory
-are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too: the scheduler requests a result if a
-reader cannot open the location of the result.
+It answers the `NeedObject` messages of workers, and obeys the scheduler, which requests and deletes objects through the
+link. It never reads an object. A large object lies in one block of shared memory that all processors map; unread
+objects that exceed the memory are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too: the
+scheduler requests a result if a reader cannot open the location of the result.
 
 All clients share a function, so the cache keeps a called function only if its content matches its id.
 """
@@ -225,7 +225,7 @@ class ObjectCache(Actor):
 
     @handles(ValuesKept)
     def _values_kept(self, kept: ValuesKept) -> None:
-        """Pause workers whose results exceed the store. The first result is always admitted, so its readers proceed."""
+        """Pause these workers if the store exceeds its budget with several results; a single one is always admitted."""
         for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
         self._make_room()
@@ -332,7 +332,7 @@ class ObjectCache(Actor):
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
-        """Keep a result of this node and report the copy to the scheduler, which deletes it like fetched objects."""
+        """Keep a result of this node and report the copy to the scheduler, which will delete it like any copy."""
         object_id = keep.object_id
         if object_id in self._store or not self._may_be_kept(object_id, keep.frames):
             return

@@ -3,8 +3,8 @@
 Used by the object cache, and owned by `NodeValues`. A worker is paused when its result exceeds the budget. All paused
 workers resume when memory is free. Until then, one task starts for each result that was read or dropped: the task that
 the scheduler's order puts first, because readers need results in that order. If no result is read, each paused worker
-starts one more task after a while. One value that a client waits for is admitted in addition: its task has the greatest
-priority that a user can set.
+starts one more task after a while. In addition, one task may start if a client waits for the task's value: such a task
+has the greatest priority that a user can set.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PausedWorkers:
         """when each paused worker starts one more task unless memory is freed before; and the length of that wait"""
 
     def pause(self, workers: Iterable[int], now: float) -> None:
-        """Pause these workers: from now on they start only tasks that are permitted."""
+        """Pause these workers: from now on they start only tasks that this object permits."""
         for worker in set(workers) - self.held:
             self.held.add(worker)
             self._ask(worker)

@@ -20,7 +20,7 @@ from scaler.wire.messages.common import ObjectRequest
 from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersPaused
 
 PROCESSORS_REMEMBERED = 1024
-"""The largest number of ended processors that are reported again, because a report may be lost with a connection."""
+"""The most ended processors that each new session reports again, because a report may be lost with a connection."""
 
 
 class SessionState:

@@ -81,7 +81,7 @@ class Tally:
         return bins, functions
 
     def _report_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
-        """Add the time of open runs since the last report; subtract reported time of runs that ended since."""
+        """Add to `bins` the time of open runs since the last report; subtract reported time of runs ended since."""
         reported, self._reported = self._reported, {}
         reported_of_ended, self._reported_of_ended = self._reported_of_ended, Counter()
         for worker, reported_us in reported_of_ended.items():

@@ -38,7 +38,7 @@ class NodeValues:
     def take(self, result: RunResult, account: int) -> RunResult:
         """Store the frames of a result. Return the result with a location instead of the frames.
 
-        Return the result unchanged if its frames cannot be stored, or a copy or another account's result has this id.
+        Return the result unchanged if its frames cannot be stored, or if a copy or another account's result has its id.
 
         Raises:
             ObjectTooLargeError: if the store can never have room for the frames.

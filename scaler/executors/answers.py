@@ -30,7 +30,7 @@ _BLOCKED, _UNBLOCKED, _OUTPUT = Batch[RunBlocked], Batch[RunUnblocked], Batch[Ru
 
 
 class End(NamedTuple):
-    """The status and error text of a run without a result of its own."""
+    """The status and error text of a run that ended without a result of its function."""
 
     status: TaskStatus
     text: str = ""
@@ -61,7 +61,7 @@ class Answers:
             self._link.send(given)
 
     def report_missing(self, wanted: Iterable[RunCancel | RecallRequest], known: Collection[RunKey]) -> None:
-        """Report the requested runs that are not in `known`. Usually such a run has just sent its result."""
+        """Report which of the runs in `wanted` are not in `known`. Usually such a run has just sent its result."""
         missing = [item for item in wanted if run_of(item) not in known]
         if missing:
             self._link.send(RunsNotHere(missing))

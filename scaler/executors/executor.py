@@ -78,10 +78,10 @@ FUTURES = "futures"
 """The engine that is used if the text of the setting names a factory, as `module:factory`, and no engine."""
 
 LOCAL_ENGINES = (PROCESSES, "inline")
-"""The engines whose tasks run in the agent's process or in forks of this process, and so have its hashes of texts."""
+"""The engines whose tasks run in the agent's process or in its forks, which all have the same hashes of texts."""
 
 LINK, OBJECTS = "link", "objects"
-"""The names of the link and of the object cache among the peers of an executor's children."""
+"""The names of the link and of the object cache, in this order, among the peers of an executor's children."""
 
 
 class ExecutorFeature(Enum):

@@ -20,7 +20,7 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
-"""How many objects may be awaited while tasks overtake a task that lacks one; each object takes memory."""
+"""While more objects than this are awaited, no task overtakes a task that lacks objects: each object takes memory."""
 
 
 def needs_of(task: RunTask) -> list[ObjectId]:
@@ -82,7 +82,7 @@ class Supply:
     def holds_up(self, stock: Stock, task: RunTask) -> bool:
         """Return whether the tasks behind a task with missing objects must wait, instead of overtaking this task.
 
-        The tasks wait if the function is missing, which arrives soon, or if too many objects are awaited.
+        The tasks wait if the function is missing, because it arrives soon, or if too many objects are awaited.
         """
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 

@@ -69,7 +69,7 @@ class TaskQueue:
             rows[priority].append(task)
 
     def _count(self, task: RunTask) -> bool:
-        """Count a task of another account. Return whether tasks of several accounts wait now."""
+        """Count a task whose account differs from `_account`. Return whether tasks of several accounts wait now."""
         waiting = self.by_account
         if not waiting:
             before = sum(len(row) for rows in (self._rows, self._aside) for row in rows.values())

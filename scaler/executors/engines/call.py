@@ -39,7 +39,7 @@ class EngineCall(NamedTuple):
 
     @property
     def processor(self) -> int:
-        """The processor number of clients inside the task: its attempt, which no other task of the agent has."""
+        """The processor number of clients inside the task: the task's attempt, which no other task of the agent has."""
         return self.task.attempt
 
 

@@ -126,7 +126,7 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a lost task; of several tasks that are lost together, report only the first.
+        """Return the error of a lost task, and report the task if it is the first of those that are lost together.
 
         While Dask cannot be reached, report no capacity, so that no task returns to Dask.
         """

@@ -70,7 +70,7 @@ class DropRun:
 
 @message
 class DropHostObjects:
-    """Delete objects in the host that later tasks do not need."""
+    """Delete from the host the objects that no later task needs."""
 
     object_ids: Iterable[ObjectId]
 
@@ -95,7 +95,7 @@ class EngineHost(Actor):
         self._channel: Channel | None = None
         self._is_ready = False
         self._has_worked = False
-        """whether a host was ever ready: if so, an engine that fails does not end the agent, and waiting runs stay"""
+        """whether a host was ever ready: if so, the agent survives failures of the engine, and keeps waiting runs"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {
@@ -128,7 +128,7 @@ class EngineHost(Actor):
             self._shell.watch(self._end_of_process, self._ended)
 
     def _ended(self) -> None:
-        """Handle the end of the host process. The channel may stay open, because forks of the process hold its end."""
+        """Handle the end of the host process. Forks of the host may still hold the host's end of the channel open."""
         channel = self._channel
         assert channel is not None
         while self._channel is channel and channel.has_input():

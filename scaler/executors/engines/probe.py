@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 
 def ask_capacity(function: str, engine: str) -> int | None:
-    """Return what `module:function` returns for an engine, in a process of its own; None if the call fails."""
+    """Call `module:function` for an engine in a process of its own, and return the answer; None if the call fails."""
     settings = modules_line() + json.dumps([function, engine]).encode()
     with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
         done = subprocess.run(  # noqa: S603 - this interpreter and our own program

@@ -141,7 +141,7 @@ def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> Ray
 
 
 def ray_capacity(text: str) -> int | None:
-    """Return the number of CPUs of the Ray cluster; None for a local cluster, which has as many as this machine."""
+    """Return the number of CPUs of the Ray cluster; None for a local cluster, which has the CPUs of this machine."""
     if text == LOCAL:
         return None
     _connect(text)

@@ -61,7 +61,7 @@ class EngineWorker(InlineWorker):
 
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Block each run whose client only waits, and unblock a run when an item is on its way to its client."""
+        """Mark a run as blocked while its client only waits, until an item is on its way to the client."""
         for news in batch:
             for runner, run in list(self._runs.items()):
                 if run.task.attempt != news.processor:

@@ -27,7 +27,7 @@ from scaler.wire.messages.worker import RunResult, RunTask
 JOIN_SECONDS = 1.0
 
 _EVERYTHING = 0
-"""The permission for all tasks that may still request permission, because their worker has ended."""
+"""The permission to resume for all tasks, also for tasks that request permission later: their worker has ended."""
 
 
 # The reports of the threads to their worker. Each names the thread and the number of its task, so that a late report of

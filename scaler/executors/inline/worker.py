@@ -103,7 +103,7 @@ class ProgressReportDue:
 
 
 class InlineWorker(Actor):
-    """Queues the tasks of one worker, and runs them one at a time; `named` finds functions called by name."""
+    """Queues the tasks of one worker, and runs them one at a time; `named` finds functions that tasks call by name."""
 
     def __init__(
         self,

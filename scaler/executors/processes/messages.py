@@ -173,7 +173,7 @@ class DismissProcessor:
 
 @message
 class SendTasks:
-    """Send tasks to a processor. After a single task, the slot sends this message to itself too."""
+    """Send tasks to a processor. The slot also sends the message of a single task to itself, to estimate the task."""
 
     number: int
     tasks: Sequence[RunTask]
@@ -256,7 +256,7 @@ class ProcessNotStarted:
 class ProcessEnded:
     number: int
     exit_code: int
-    """the exit code of the process; a negative number is that of the signal that ended the process"""
+    """the exit code of the process; negative: minus the number of the signal that ended the process"""
     peak_bytes: int
     """the largest amount of memory that the process ever had"""
     is_memory_short: bool

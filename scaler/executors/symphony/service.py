@@ -20,7 +20,7 @@ import cloudpickle
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 
 REMOTE_TRACEBACK = "scaler_remote_traceback"
-"""The name of the attribute of an exception that holds its traceback at this service."""
+"""The name of the attribute in which an exception carries its traceback from this service."""
 
 
 def message_class(soamapi: Any) -> type[Any]:

@@ -110,7 +110,7 @@ class ForkServerProxy(Actor):
     """Starts the fork server, and passes requests and reports between it and the processor proxies.
 
     Args:
-        has_worked: whether this node had a working processor.
+        has_worked: whether any processor of this node was ever ready.
     """
 
     def __init__(self, shell: Shell, config: ClusterConfig, agent_token: bytes, has_worked: bool) -> None:
@@ -192,7 +192,7 @@ class ForkServerProxy(Actor):
         )
 
     def on_stop(self) -> None:
-        """Let fork server and processors end by themselves for `GOODBYE_SECONDS`, then kill all that are left."""
+        """Ask the fork server to end with all processors. Kill it if it has not ended after `GOODBYE_SECONDS`."""
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
         with contextlib.suppress(OSError):  # it has ended, or reads nothing: then it and the processors are killed

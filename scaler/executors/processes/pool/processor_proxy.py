@@ -365,7 +365,7 @@ class ProcessorProxy(Actor):
         )
 
     def _unprepared(self, exit_code: int) -> str:
-        """Return how the initializer has kept the process from getting ready; empty if it is not the cause."""
+        """Return how the initializer has kept the process from getting ready; empty if the cause is another."""
         if self._is_ready or not self._has_initializer:
             return ""
         if self._progress.failure:
@@ -395,7 +395,7 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. If the whole agent ends, nothing handles this request, and the process ends by itself."""
+        """Kill the process. If the whole agent ends, the request is not handled, and the process ends by itself."""
         self._end(is_failure=False)
 
     def on_failure(self, *_error: object) -> None:

@@ -34,7 +34,7 @@ INSIST_SECONDS = 0.02
 
 @message
 class StopDue:
-    """Check whether the runs of this processor that must end have ended."""
+    """Check whether the runs that must end in this processor have ended."""
 
     number: int
 
@@ -45,7 +45,7 @@ class _Stop:
 
     ends: dict[RunKey, End]
     interrupted: int = 0
-    """the number of the last interrupted task in its processor"""
+    """the number, in this processor, of the task that was interrupted last"""
     kill_at: float = 0.0
 
 

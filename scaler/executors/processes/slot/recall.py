@@ -22,7 +22,7 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""After this time without a result, or twice the first task's estimate if longer, later tasks are taken back."""
+"""After this time without a result, or twice the first task's estimate if longer, tasks behind it are taken back."""
 TOGETHER_SECONDS = 0.035
 """The additional time for ranges, because results of a range wait in the processor for each other (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
@@ -124,7 +124,8 @@ class Recall:
     def _recall(self, due: RecallDue) -> None:
         """Take back the withheld tasks behind the executing task.
 
-        If that task has just ended, the next one may have started: the processor then keeps all, and answers for each.
+        If that task has just ended, the next one may have started. Then the processor keeps all tasks and answers for
+        each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED_STATES:

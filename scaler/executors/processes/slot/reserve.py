@@ -102,7 +102,7 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Record a failed start. A start that the pool retries counts as requested, so that no other one is added."""
+        """Record a failed start. If the pool retries the start, it counts as requested, so that none is added."""
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again

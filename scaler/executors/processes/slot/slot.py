@@ -394,7 +394,7 @@ class Slot(Actor):
         self._turns.let_end(processor)
 
     def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
-        """Return recalled tasks, which were not started, to the queue. Answer for those that must end."""
+        """Return recalled tasks, which were not started, to the queue. Report those that must end as ended."""
         ends = self._cancellation.ends(processor) or {}
         back: list[RunTask] = []
         for task in tasks:

@@ -58,7 +58,7 @@ class Supplies:
             self._drop(processor, object_ids)
 
     def _drop(self, processor: ProcessorRecord, object_ids: Iterable[ObjectId]) -> None:
-        """Drop objects in the processor after the tasks that it has already received."""
+        """Make the processor drop objects, after the tasks that it has already received."""
         dropped = self._stocks[processor.number].forget(object_ids)
         if dropped:
             processor.proxy.send(DropObjects(processor.number, tuple(dropped)))

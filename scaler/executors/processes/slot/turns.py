@@ -46,7 +46,7 @@ from scaler.wire.messages.common import TaskStatus
 logger = logging.getLogger(__name__)
 
 DEEP = 100
-"""The number of blocked tasks of a worker that causes a warning. Each doubling of the number causes another one."""
+"""The number of blocked tasks of a worker that causes a warning. Each doubling of the number causes another warning."""
 
 
 TOO_DEEP = (
@@ -98,7 +98,7 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks; None if none may, or if a blocked task resumes instead."""
+        """Return the processor that gets the next tasks, or None. If a blocked task can resume first, resume it."""
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active
@@ -122,7 +122,7 @@ class SlotTurns:
             self._resume_loose(processor)
 
     def results_received(self, processor: ProcessorRecord) -> None:
-        """Handle results from a processor without the slot. If it had a blocked task, this task has ended."""
+        """Handle results from a processor without the slot. The blocked task of this processor, if any, has ended."""
         self._suspension.end(processor)
         if not processor.held:
             self._processors.apply(processor, FINISH)

@@ -12,18 +12,18 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""The least silence after which a peer opens a new connection; `SILENT_HEARTBEATS` heartbeats, if longer."""
+"""A peer opens a new connection after this silence, or after `SILENT_HEARTBEATS` heartbeats, if these take longer."""
 
 HEARTBEATS_IN_TIMEOUT = 4
 """The least number of heartbeats that a peer sends in the time after which the scheduler takes it for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
-"""Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice as long as the
-previous one. The pause has no random part. ZeroMQ itself spreads the attempts to reach a host that does not answer.
+"""The least and the longest pause before the next connection, from the second loss in a row on. Each pause is twice the
+previous one, without a random part. ZeroMQ itself spreads the attempts to reach a host that does not answer.
 """
 
 GOODBYE_SECONDS = 1.0
-"""The time that a goodbye waits for its answer."""
+"""How long a peer waits for the answer to its goodbye."""
 
 LATE_SECONDS = 1.0
 """If `look` is called this much later than planned, the process of the peer was stopped or starved in between."""
@@ -57,7 +57,7 @@ class Times:
         self._silence_seconds = patience.silence()
         self._opened_at = -inf
         self._losses = 0
-        """the number of losses in a row without a message after the welcome"""
+        """the number of lost connections since a message last arrived after a welcome"""
         self.opens_at = -inf
         self.heartbeat_at = inf
         self.leaves_at = inf

@@ -68,7 +68,7 @@ def why_cannot_listen(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
 
 
 def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise an error if an ipc file is no socket, or a process listens there. Binding would replace the file."""
+    """Raise an error if an ipc file is no socket, or a process listens at it. Binding would replace the file."""
     file = endpoint.file
     if file is None or not file.exists():
         return

@@ -60,7 +60,7 @@ class Descriptors:
 
 
 class OpenConnections:
-    """A peer's open connections. They stay open unless a forked process closes its copies of the descriptors."""
+    """A peer's open connections. A forked process closes its copies, which would keep ended connections open."""
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 
@@ -119,7 +119,7 @@ class IdleConnections:
         self._idle.discard(descriptor)
 
     def look(self, is_busy: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors that, at the last call of `look` and now, belong to no peer by `is_busy`."""
+        """Return the open descriptors for which `is_busy` returned False at the last call and returns False now."""
         idle = {descriptor for descriptor in self._open if not is_busy(descriptor)}
         over = idle & self._idle
         self._idle = idle - over

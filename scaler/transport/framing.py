@@ -78,7 +78,7 @@ class ReceiveBuffer:
     """The received bytes of one direction of a connection that are not a whole message yet.
 
     Args:
-        is_greeted: whether no greeting is expected any more.
+        is_greeted: whether the first bytes to come are a message and not a greeting.
     """
 
     def __init__(self, frame_bytes: int, message_bytes: float, *, is_greeted: bool = False) -> None:

@@ -41,7 +41,7 @@ class Dialer(Protocol):
     """a descriptor that is readable when the connection may be lost"""
 
     def expect(self) -> None:
-        """Report that `descriptor` is readable: to save system calls, `receive` may return None until this call."""
+        """Report that `descriptor` is readable. To save system calls, `receive` may return None until this report."""
 
     def receive(self) -> Message | None:
         """Return the next message, or None if no message has arrived."""
@@ -102,7 +102,7 @@ class Listener(Protocol):
         """Return the connections that may have been lost since the last call."""
 
     def forget(self, connection: Connection) -> None:
-        """Drop all data about a lost connection to which nothing more is sent; a failed `send` drops the data too."""
+        """Drop all data about a lost connection to which nothing more is sent. A failed `send` drops them too."""
 
     def look(self, resident_bytes: int) -> int:
         """Close the connections that send far more than is read. Return the number of closed connections.

@@ -71,7 +71,7 @@ class ImportsFile:
         return None
 
     def say(self, names: Iterable[str]) -> None:
-        """Replace the names of modules in the file. File-system errors are ignored. The cluster may have ended."""
+        """Replace the module names in the file. File-system errors are ignored: the cluster may have ended."""
         text = "\n".join([*names, _END]).encode("utf-8", "surrogateescape")
         with contextlib.suppress(OSError), open(self._file, "wb", opener=private_opener) as file:
             file.write(text)

@@ -28,7 +28,7 @@ SUBSCRIPTION_BYTES_MOST = 256
 """The most bytes of a message from a viewer. A viewer that sends a larger message is disconnected."""
 
 HANDSHAKE_BYTES_MOST = 1024
-"""The limit in place of `SUBSCRIPTION_BYTES_MOST` if viewers need keys, because the handshake with keys is longer."""
+"""The limit that replaces `SUBSCRIPTION_BYTES_MOST` if viewers need keys. The handshake with keys is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
 """The most bytes that a viewer on TCP may send in all. In libzmq, subscriptions take about 50 times their own size."""
@@ -81,7 +81,7 @@ class Publisher:
     def changes(self, most: int) -> list[tuple[bool, bytes]]:
         """Return the subscriptions that started (True, topic) and ended (False, topic) since the last call, in order.
 
-        If `most` changes are returned, call this again, because the descriptor does not report the remaining changes.
+        If `most` changes are returned, call `changes` again: the descriptor does not report the remaining changes.
         """
         changes: list[tuple[bool, bytes]] = []
         socket = self._socket

@@ -45,9 +45,9 @@ _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""The time that the system waits, after the longest time-out, before it closes a connection without answers. Heartbeats
-of ZeroMQ are not used. libzmq aborts the process (`!_io_error`) if one is due on a held-back connection that was
-reset.
+"""The time that the system waits, after the longest time-out, before it closes a connection that does not answer.
+Heartbeats of ZeroMQ are not used. If a heartbeat is due on a held-back connection that was reset, libzmq aborts the
+process (`!_io_error`).
 """
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
@@ -61,12 +61,12 @@ CONNECT_MS = 2_000
 
 
 MESSAGES_WAITING = 256
-"""The most unread messages of a connection whose bytes the system does not count; the network holds back the rest."""
+"""The most unread messages of a connection, if the system does not count its bytes; the network holds back the rest."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
 """The most messages that wait for a peer that does not read. Other modules limit all messages except echoes."""
 FRAMES_MOST = 1 << 16
-"""The most frames of a message. A longer message is read as one without frames, which every codec refuses."""
+"""The most frames of a message. A longer message is read as a message without frames, which every codec refuses."""
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
@@ -109,7 +109,7 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return frames to send, all checked before the first is sent, because a sent part cannot be taken back."""
+    """Return the frames as parts to send. An invalid frame raises here, because a sent part cannot be taken back."""
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
@@ -166,7 +166,7 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _is_made_up_by_router(connection: Connection) -> bool:
-    """Return whether the ROUTER socket itself made a routing id. A peer with its own id could pose as another."""
+    """Return whether the ROUTER socket made a routing id. A peer that chose its id could pose as another peer."""
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
 
@@ -180,7 +180,8 @@ class RouterSocket:
     """The scheduler's end of the connections of many peers, each peer identified by its connection.
 
     Args:
-        silence_seconds: the silence after which a connection is closed, a little later; answers to probes count too.
+        silence_seconds: a connection is closed a little after a silence of this length; answers to probes end a
+            silence.
         unread_bytes: the most unread bytes of a connection before `look` closes it, if the system reports what arrived.
         admission_keys: the keys that peers need; None: all peers may connect.
     """
@@ -292,7 +293,7 @@ class RouterSocket:
             raise PeerGoneError(error.errno, str(error)) from error
 
     def lost(self) -> list[Connection]:
-        """Return the connections closed since the last call, whose loss the socket itself may notice a moment later."""
+        """Return the connections closed since the last call. The socket itself may notice their loss a moment later."""
         connections = []
         for descriptor in self._monitor.lost():
             connections += self._descriptors.of(descriptor)

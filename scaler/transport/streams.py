@@ -51,9 +51,9 @@ PIECES_MOST = 64
 READY_MOST = 64
 """The most connections that are read, each once, before the system is asked which other connections are readable."""
 CALLERS_WAITING = 1024
-"""The most connections that wait to be accepted. Further peers are refused, and try again."""
+"""The most connections that wait to be accepted. The system refuses further peers, which try again."""
 PIECES_UNSENT = 250_000
-"""The most unsent pieces for one peer. Other modules limit numbered messages. Only this limit counts for echoes."""
+"""The most unsent pieces for one peer. Echoes have only this limit. Other modules limit numbered messages."""
 CONNECT_RETRY_SECONDS = 0.05
 CONNECT_RETRY_MOST_SECONDS = 0.25
 """The longest pause between two attempts of a peer to connect. A restarted scheduler waits at most this long."""
@@ -87,13 +87,13 @@ class _Stream:
         self.is_garbled = False
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Write as much of a message as there is space for. The rest waits."""
+        """Write as much of a message as the system has space for. The rest waits."""
         self.unsent.extend(pieces_of(header, frames))
         if not self.must_wait:
             self.flush()
 
     def flush(self) -> None:
-        """Write as much of the unsent data as there is space for."""
+        """Write as much of the unsent data as the system has space for."""
         unsent, socket = self.unsent, self.socket
         try:
             while len(unsent) > 1:

@@ -15,7 +15,7 @@ from scaler.endpoint import Endpoint
 from scaler.transport.binding import KNOWS_PEER_USERS, name_of_user, uid_at
 
 _OVERFLOW_UID = 65534
-"""The uid that stands, in a user namespace, for each user that is not mapped into the namespace."""
+"""The uid that a user namespace shows for each user that is not mapped into the namespace."""
 
 
 def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
@@ -62,7 +62,7 @@ def is_private(folder: Path) -> bool:
 
 
 class ListenerCheck:
-    """The check of the listener on the one connection that a ZeroMQ socket makes to an ipc address.
+    """The check of the listener at an ipc address to which a ZeroMQ socket makes its one connection.
 
     The system may reuse the descriptor of a connection as soon as the connection is closed. So the result counts only
     after all events of the monitor have been read, because the end of a connection is reported before its descriptor is

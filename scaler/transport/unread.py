@@ -17,11 +17,11 @@ from collections.abc import Iterator
 GROWN_BYTES = 64 * 1024 * 1024
 """The growth of the process after which all connections are checked."""
 CALM_BYTES = 1024 * 1024
-"""The number of unread bytes below which all connections must be, before checking stops."""
+"""Checking stops when every connection has fewer unread bytes than this."""
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The sizes of frame heads on the network: 2 bytes for frames of at most `SHORT_BYTES`, 9 bytes for larger frames."""
+"""The head of a frame on the network has 2 bytes if the frame has at most `SHORT_BYTES`, and otherwise 9 bytes."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
@@ -55,13 +55,13 @@ class _Count:
         self.n_bytes = self.frames = 0
 
     def unread(self, received: int) -> int:
-        """Estimate the memory that the unread bytes take, assuming frames like the frames that were read."""
+        """Estimate the memory that the unread bytes take, assuming that their frames are like those already read."""
         unread = received - self.received_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 
 
 class Unread:
-    """Counts the unread bytes of each connection of a socket, by descriptor; `most_bytes` is the limit of one."""
+    """Counts the unread bytes of each connection of a socket, by descriptor. Each may have `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

@@ -35,7 +35,7 @@ class _SharedContext:
             return self._context
 
     def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
-        """Stop using a context. Return whether the context is the shared one and other transports still use it."""
+        """Stop using a context. Return whether it is the shared context and other transports still use it."""
         with self._lock:
             if context is not self._context:
                 return False

@@ -17,7 +17,7 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 NO_LONGER_LISTED, NOT_LISTED = 500, 400
-"""The ZAP status codes for a key that was accepted before, and for an unknown key. A peer gets no other reason."""
+"""The ZAP status codes for a key that was accepted before and for an unknown key, in this order."""
 
 SILENT_REFUSALS = 3
 """The number of silent disconnections in a row that count as a refusal. A scheduler disconnects silently from a peer
@@ -25,7 +25,7 @@ that has a wrong public key of the scheduler. A scheduler that is ending also di
 """
 
 _FROM_SCHEDULER = 2
-"""The least weight of a failure which proves that the scheduler with the key in the file has answered."""
+"""A failure of at least this weight proves that the scheduler with the key in the file has answered."""
 
 _WITH_KEYS, _WITHOUT_KEYS = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
@@ -79,7 +79,7 @@ class Keyring:
             self.reset()
 
     def apply_to(self, socket: zmq.Socket[bytes]) -> None:
-        """Give the key that is tried now to a socket that is not connected yet."""
+        """Set the key that is tried now on a socket that is not connected yet."""
         if self._tries:
             now = self._tries[self._at]
             socket.setsockopt_string(zmq.CURVE_SERVERKEY, now.server)
@@ -136,7 +136,7 @@ class Keyring:
         return True
 
     def _meaning(self, event: int, value: int, *, has_no_keys: bool) -> tuple[int, str]:
-        """Return the weight of a failure, greater for a more informative one, and a sentence about the failure."""
+        """Return the weight of a failure, and a sentence about it. A more informative failure has a greater weight."""
         file, at = self._tries[self._at].file, self._endpoint
         if event == _AUTH and value == NO_LONGER_LISTED:
             return 3, (

@@ -38,7 +38,7 @@ class Anatomy:
         return size + size_of(self._frames(item)) if self._frames else size
 
     def made_by(self, item: Any) -> bytes:
-        """Return the id that the item makes; `NO_ID` if the item makes no id."""
+        """Return the id of the task, object or graph that the item creates; `NO_ID` if it creates none of these."""
         return self._ids[0](item) if self._ids else NO_ID
 
     def named_by(self, item: Any) -> Iterator[bytes]:

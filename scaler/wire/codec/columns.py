@@ -35,7 +35,7 @@ NAMES_MOST = 65_536
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
-"""The condition for the values of a field, besides the column's type: the second part of the annotation."""
+"""The condition for the values of a field, besides the column's type: the second part of the field's annotation."""
 
 
 class ColumnCodec(NamedTuple):
@@ -118,7 +118,7 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
 
 
 def _number_column(code: str) -> ColumnCodec:
-    """Return a column of consecutive numbers in the format `code` of the `struct` module."""
+    """Return a column whose numbers follow one another in the format `code` of the `struct` module."""
     size = struct.calcsize(f"<{code}")
 
     def write(values: list[int]) -> bytes:
@@ -190,7 +190,7 @@ def _rows_column(rows: FixedRows) -> ColumnCodec:
 
 
 def column_of(kind: str, rule: Rule) -> ColumnCodec:
-    """Return the column for an annotation."""
+    """Return the column for the two parts of a field's annotation: the kind and the rule."""
     if isinstance(rule, FixedRows):
         return _rows_column(rule)
     if isinstance(rule, UpperLimit):

@@ -43,7 +43,7 @@ class ItemKind:
         self.firm = sized + numbers
         """the columns for which a stencil has holes; all other columns must be empty"""
         self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
-        """the position, in `firm`, of the value of any length; None if all lengths are fixed"""
+        """the position, in `firm`, of the column whose values have any length; None if there is no such column"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
         loose = [column.name for column in columns if column.kind in _LOOSE]
@@ -57,7 +57,7 @@ class ItemKind:
         return sized + numbers, (self.item, *map(len, sized), *map(bool, numbers))
 
     def values(self, item: Any) -> tuple[Any, ...]:
-        """Return the values of the `firm` columns of an item: those for which stencils have holes."""
+        """Return the values of the `firm` columns of an item. Stencils have holes for these values."""
         return self._sized(item) + self._numbers(item)
 
 

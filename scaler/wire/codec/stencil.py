@@ -28,7 +28,7 @@ Write: TypeAlias = Callable[[Sequence[Any]], bytes]
 
 _WORD = struct.Struct("<I")
 _BYTE_LIST = 2
-"""the low three bits of the word that holds the length of a value"""
+"""the low three bits of the word that encodes the length of a value; they mark a list of bytes"""
 _PADDING = [bytes(-length % 8) for length in range(8)]
 _CHECKED_LENGTHS = (3, 64, 1000)
 
@@ -41,7 +41,7 @@ class Hole(NamedTuple):
     format: str
 
     def before(self, offset: int) -> Hole:
-        """Return the same hole in a part of the message that starts at an offset."""
+        """Return this hole with its place counted from `offset`, where a part of the message starts."""
         return Hole(self.start - offset, self.end - offset, self.format)
 
 
@@ -85,7 +85,7 @@ class _Takers:
     """Makes items from the `n_found` values in a message.
 
     Args:
-        place_of: the position of each firm column's value among the found values; columns without one have defaults.
+        place_of: maps the position of a firm column's value to its position among the found values; if absent: default.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
@@ -168,7 +168,7 @@ class StretchStencil:
 
     Args:
         message: a message in which the value of any length is a single byte, at `start`.
-        words: the words that depend on this length. The first that changes with each byte is the length itself.
+        words: the words that depend on the length of this value. The first that changes with each byte is the length.
         stretch: the position of this value among all values.
     """
 
@@ -322,13 +322,13 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if any is neither `bytes` nor `int`, and only the codec can write it."""
+    """Return the values of the items; None if any value is neither `bytes` nor `int`: only the codec writes it."""
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value there; None if other bytes also do.
+    """Return the words before `start` that depend on the length of the value at `start`; None if other bytes also do.
 
     Args:
         plain: a message in which the value has 1 byte; in `longer` it has 2 bytes, and in `wider` 9 bytes.

@@ -32,7 +32,7 @@ Usual: TypeAlias = Sequence[tuple[Direction, Sequence[Any]]]
 _TASK, _FUNCTION = TaskId(b"t" * ID_BYTES), ObjectId(b"f" * ID_BYTES)
 _PAYLOAD = b"payload"  # of any length
 _ZERO_OR_NOT = (0, 1)
-"""The values for fields that may be zero, which changes the shape, such as the number of a node's worker."""
+"""Two values for fields that may be zero, such as the number of a worker. A zero gives the message another shape."""
 
 
 def _task(priority: int) -> Task:

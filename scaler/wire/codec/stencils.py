@@ -26,13 +26,13 @@ from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Wri
 ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""The number of messages of a shape, per item, before a stencil is cut. Cutting costs about ten messages per item."""
+"""The number of messages of a shape, per item, before a stencil is cut. A cut costs about ten messages per item."""
 SEEN_BEFORE_CUT_TWICE = 128
-"""The number of messages of a shape with a stencil for any length, before the shape gets one for its length."""
+"""How many messages of a shape a stencil for any length serves before the shape gets a stencil for its length."""
 SHAPES_MOST = 1024
 """The most shapes that are remembered for one direction. When this number is exceeded, all shapes are forgotten."""
 CANDIDATES_MOST = 16
-"""The most stencils for one message size, and for any length. Each stencil that does not fit costs a comparison."""
+"""The most stencils that are tried for one message size, and the most for any length. Each failed try costs time."""
 
 
 class _Seen:
@@ -62,11 +62,11 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """the stencil of each shape without its variable length, or its message count; negative if none can be cut"""
+        """for each shape without its variable length: its stencil, or its number of messages; -1: none can be cut"""
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """for each size: the number of messages read by stencils for any length since a stencil was cut for the size"""
+        """for each message size: how many messages stencils for any length have read since the last cut for the size"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if no stencil fits the items."""
@@ -203,7 +203,7 @@ class Stencils:
 
 
 def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]:
-    """Return the positions of each present value of any length: in the shape, and among all values."""
+    """Return two positions for each value of any length that is not empty: in the shape, and among all values."""
     found, n_before = [], 0
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:

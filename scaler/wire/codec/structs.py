@@ -30,7 +30,7 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised: the task of the result, or a task whose result that task needs; empty: unknown"""
+    """the task that raised the exception: the failed task, or a task whose result was needed; empty: unknown"""
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 
@@ -78,13 +78,13 @@ class RunOptions(NamedTuple):
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that the worker must have, and the amount of each resource that the task takes"""
     was_submitted: bool = False
-    """whether an earlier scheduler may have started the task, which then continues only if an agent has its run"""
+    """whether an earlier scheduler may have started the task; such a task continues only if an agent has its run"""
     retry_on: tuple[str, ...] = ()
     """the names of the exception classes after which the task is retried; derived classes count too"""
     retry_delay_ms: int = 0
     """the time before the first retry; doubled for each further retry"""
     no_worker_timeout_ms: int = 0
-    """how long the task may wait while no connected worker could run it; then it fails; 0: no limit"""
+    """how long the task may wait while no connected worker could run it, before the task fails; 0: no limit"""
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""
@@ -104,7 +104,7 @@ class RunOptions(NamedTuple):
 
     @property
     def suit_rows(self) -> bool:
-        """Whether rows may form a range: only options that apply to each row are set (retries, time limit, seed)."""
+        """Whether rows may form a range: all options except retries, time limit and seed have their defaults."""
         plain = self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0, seed=(), seed_spawns=False)
         return plain == _DEFAULTS
 
@@ -124,7 +124,7 @@ class RunOptions(NamedTuple):
         return _read(data) if data else _DEFAULTS
 
     def retry_reason(self, failure: bytes) -> str:
-        """Return the exception of a failed task as text if the task is to be retried after it; otherwise empty.
+        """Return the exception of a failed task as text if `retry_on` names its class or a base; otherwise empty.
 
         Args:
             failure: an encoded `TaskFailure`, from a peer.

@@ -49,13 +49,13 @@ class InputKnowledge(IntEnum):
     AWAITED = 0
     """the task of the input is open"""
     HERE = 1
-    """the task of the input has ended, as `status` and `payload` report"""
+    """the task of the input has ended; `status` and `payload` are its outcome"""
     STORED = 2
     """the value of the input is an object at the scheduler, with the id of the task"""
 
 
 TOKEN_BYTES = 8
-"""Size of the token that identifies a resent call, or a resent request that changes a job."""
+"""The size of the token by which a resent call, or a resent request that changes a job, is recognised."""
 
 
 class JobVerb(IntEnum):
@@ -78,7 +78,7 @@ class JobVerb(IntEnum):
     needs the job to run; `s`: answer at once, with the next ended rows
     """
     READ_NEW = 5
-    """return outcomes in the order in which they were written to disk; the body is the id of this order"""
+    """return outcomes in the order in which they were written to disk, from place `first` on; body: their log's id"""
     SHOW = 6
     """return the state of the job. `amount`: `AT_END` or `VERSIONS`"""
     LIST = 7
@@ -112,20 +112,20 @@ class JobVerb(IntEnum):
 
 
 AT_END, VERSIONS = 1, 2
-"""The values of `amount` in a `SHOW` request: answer when the job has ended; add the ended rows of each version."""
+"""Values of `amount` in `SHOW`. `AT_END`: answer at the end of the job. `VERSIONS`: add the ended rows by version."""
 
 
 class JobOpenFlags(IntFlag):
     """Requests of a client that opens a job, as bits of the `amount` of `OPEN`."""
 
     RUN = 1
-    """run the job, which this client needs"""
+    """report that this client needs the job to run"""
     RETRY = 2
     """run failed rows again"""
     NEW_VERSION = 4
     """replace the terms of the job by the terms in the body; ended rows are kept"""
     DROP = 8
-    """drop all results, together with `NEW_VERSION`"""
+    """drop all results; used together with `NEW_VERSION`"""
     IF_NONE_ENDED = 16
     """make the new version only if no row has ended"""
     SAME_WORK = 32
@@ -150,7 +150,7 @@ class JobAnswerKind(IntEnum):
     CONFLICT = 5
     """row `first` differs from the stored row, or the job now has other work; the reason describes the difference"""
     CHANGED = 6
-    """the revision of the job is no longer the one that the client has compared: compare again"""
+    """the revision of the job is no longer the one that the client has compared; the client must compare again"""
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -383,7 +383,7 @@ class ClientShutdownResponse:
 
 
 WORKERS, OBJECTS = 1, 2
-"""The details that an `InfoRequest` can request: each worker, or the objects of the requesting client."""
+"""Details that an `InfoRequest` can request, in this order: each worker; the objects of the requesting client."""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -417,7 +417,7 @@ class InfoResponse:
     waiting_tasks: U32
     """the number of tasks that wait at the scheduler for a worker"""
     refused: Text = ""
-    """why the scheduler refused what the request asks of agents; empty if the scheduler did not refuse"""
+    """why the scheduler refused the part of the request that concerns agents; empty if the scheduler did not refuse"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -520,9 +520,9 @@ class JobResponse:
     """the number of the `JobRequest` that this response answers"""
     status: JobStatusColumn
     first: U64 = 0
-    """with rows: the first row; in the order in which rows ended: the position where the next request continues"""
+    """with rows: the first row; in answer to `READ_NEW`: the position from which the next request continues"""
     amount: U32 = 0
-    """with rows: the number of rows"""
+    """the number of rows in the answer, if its status is `ROWS`"""
     body: Bytes = b""
     reason: Reason = ""
     frames: FrameColumn = ()

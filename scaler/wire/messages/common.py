@@ -62,13 +62,13 @@ class TaskStatus(IntEnum):
     INTERNAL_ERROR = 8
     """the scheduler failed to handle the task, or the worker gave the task up; the payload explains why"""
     TIMED_OUT = 9
-    """the task took longer than its worker allows; the payload is a sentence about the limit, and then the traceback"""
+    """the task took longer than allowed; the payload is a sentence about the limit, and then the traceback"""
     OUT_OF_MEMORY = 10
     """the kernel killed the process of the task, for lack of memory; the payload explains how"""
 
 
 class OutputStream(IntEnum):
-    """The source of a line of a task."""
+    """The stream to which a task wrote a line."""
 
     STANDARD_OUTPUT = 0
     STANDARD_ERROR = 1
@@ -103,7 +103,7 @@ class InstructionKind(IntEnum):
     DELETE = 2
     """delete the object"""
     CREATE_FUNCTION = 3
-    """store a function, as for `CREATE`; the id is the hash of the content, so any client may send it again"""
+    """store a function, as for `CREATE`; the id is the hash of its content, so all clients may send the function"""
     KEEP_RESULT = 4
     """keep the large result of the task with this id, if still stored, for other tasks; sent only to agents"""
 
@@ -128,7 +128,7 @@ class HelloReply:
 
     accepted: U8
     reason: Reason
-    """the reason of a refusal, as a sentence that names both sides; empty if the hello is accepted"""
+    """why the scheduler refuses the hello, as a sentence that names both sides; empty if the hello is accepted"""
     scheduler_id: Id
     protocol_version: U16
     package_version: Text
@@ -162,7 +162,7 @@ class Chunk:
     """A part of a message that is too large for one piece. Only `scaler.wire.session.pipe` handles chunks."""
 
     transfer: U32
-    """the number of the large message among all messages that travel in chunks"""
+    """the number of the large message, counted among all messages that travel in chunks"""
     sizes: SizeRow
     """in the first chunk: the bytes of each frame of the large message, header first, as UInt64; otherwise empty"""
     frames: FrameColumn
@@ -170,8 +170,8 @@ class Chunk:
 
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
-"""The values of `found` in an `ObjectResponse`. `LOST`: lost with its host; a peer may resubmit the call that made the
-object. For the id of a graph, `LOST`: its open nodes need a lost value, and the whole graph must be resubmitted.
+"""The values of `found` in an `ObjectResponse`. `LOST`: the object was lost with its host; a peer may resubmit the call
+that made it. `LOST` for the id of a graph: open nodes need a lost value, and the whole graph must be resubmitted.
 """
 
 
@@ -190,7 +190,7 @@ class ObjectResponse:
 
     object_id: ObjectIdColumn
     found: U8
-    """`NOT_FOUND`, `FOUND` or `LOST`; for a large result, the scheduler also sends `LOST` without a request"""
+    """`NOT_FOUND`, `FOUND` or `LOST`; the scheduler also reports a lost large result (`LOST`) without a request"""
     frames: FrameColumn
     location: Bytes = b""
     """instead of frames: the location in shared memory, a `SharedBlock` of the object's client or agent"""
@@ -204,7 +204,7 @@ class PartRequest:
 
     object_id: ObjectIdColumn
     location: Bytes
-    """the location of the requested result, which no newer result shares; empty: a copy is requested"""
+    """the location of the requested result, which differs for each newer result; empty: a copy is requested"""
     offset: U64
     """the offset of the part in the joined frames of the object"""
     most_bytes: U32

@@ -22,7 +22,7 @@ class Direction:
     name: str
     schema: str
     number: int
-    """the number in every message of this direction, so that no message is read as one of another direction"""
+    """the number in every message of this direction, so that a message of another direction is refused"""
     items: list[type] = field(default_factory=list, repr=False)
 
     @property

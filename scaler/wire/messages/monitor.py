@@ -61,7 +61,7 @@ The row is not on the stream. The scheduler adds the rows up.
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
-"""A running task, not on the stream: id, worker's position, flags, milliseconds since start, function's short id."""
+"""Encoding of a running task, not on the stream: id, worker's position, flags, run time in ms, function's short id."""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 """Flags of workers and processors:
 
@@ -72,7 +72,7 @@ INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 - `REPORTS`: only of workers: the task has recently reported its progress
 """
 ENDED, SENT, RECEIVED = range(3)
-"""The values of `StateCount.group`: counts of ended tasks, of sent items, and of received items."""
+"""The values of `StateCount.group`, in this order: counts of ended tasks, of sent items, and of received items."""
 
 
 def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
@@ -82,7 +82,7 @@ def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateHead:
-    """The first item of each message: the scheduler, the time of the state, and how much of the state is shown."""
+    """The first item of each message: the scheduler, the time of the state, and how many of all entries are shown."""
 
     scheduler: Bytes = b""
     time_us: U64 = 0
@@ -206,7 +206,7 @@ class StateFunction:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateBins:
-    """The work of an agent's busy workers since the previous message, one row for each. Sent on the topic `bins`."""
+    """The work of an agent's busy workers since the previous message, a row per worker. Sent on the topic `bins`."""
 
     agent: Bytes = b""
     bins: Bytes = b""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""The range of a user's priority. Tasks with a negative priority run later than other tasks of their depth."""
+"""The least and the greatest priority of users. Tasks with a negative priority run later than others of their depth."""
 
 DEEPEST = STEP // 2 - 1
 """The greatest depth. Children of a task of this depth have the same depth."""
@@ -21,7 +21,7 @@ def depth_of(priority: int) -> int:
 
 
 def user_priority_of(priority: int) -> int:
-    """Return the user's part of this priority."""
+    """Return the user's priority that this priority contains."""
     return priority - depth_of(priority) * STEP
 
 
@@ -31,5 +31,5 @@ def of_child(priority: int) -> int:
 
 
 def with_user_priority(priority: int, user_priority: int) -> int:
-    """Return the priority at the same depth with another user's part."""
+    """Return this priority with the user's part replaced; the depth stays the same."""
     return depth_of(priority) * STEP + user_priority

@@ -24,12 +24,12 @@ class ProcessorReady:
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskBlocked:
-    """The report that a task waits for other tasks, so the agent may run others in its place."""
+    """The report that a task waits for other tasks, so the agent may run other tasks in its place."""
 
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""
     is_stuck: U8
-    """whether the task waits for `ResumeTask`; otherwise only one thread waits, and the task may resume at any time"""
+    """whether the task waits for `ResumeTask`; if not, one of its threads waits, and the task may resume any time"""
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0

@@ -33,7 +33,7 @@ _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""The least number of ranges of the remaining rows, so that workers finish together; fewer if rows are fast."""
+"""A range has at most the remaining rows divided by `_TAIL`, so that workers finish together, unless rows are fast."""
 
 _LEAST_MEAN_US = 0.5
 
@@ -41,7 +41,7 @@ _END = 2**64
 
 
 def rows_together(most: int, mean_us: float, left: int) -> int:
-    """Return how many of the `left` remaining rows, at most `most`, travel as one task.
+    """Return how many rows travel as one task, at most `most`. `left` is the number of remaining rows.
 
     Args:
         mean_us: the mean run time of a row in microseconds.
@@ -60,12 +60,12 @@ class RowsError(ValueError):
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
-    """Return blocks as the payload of a range."""
+    """Join the blocks of rows to the payload of a range."""
     return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
 
 
 def lengths(payload: bytes, rows: int) -> tuple[int, ...]:
-    """Return the length of each block.
+    """Return the length of each block in the payload of a range.
 
     Raises:
         RowsError: if the payload does not have this number of rows.
@@ -167,5 +167,5 @@ def results_of(result: Result) -> list[Result]:
 
 
 def recalls_of(response: RecallResponse) -> list[RecallResponse]:
-    """Return the response to the recall of a range as one response for each row."""
+    """Return one response for each row, from the response to the recall of a range."""
     return [replace(response, task_id=each, rows=0) for each in row_ids(response.task_id, response.rows)]

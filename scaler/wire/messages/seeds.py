@@ -91,7 +91,7 @@ def shown_seed(words: tuple[int, ...]) -> int | tuple[int, ...] | None:
 
 
 def key_number(key: str) -> int:
-    """Return the spawn key of a graph's call: the first 8 bytes of the BLAKE2b digest of its key, big-endian."""
+    """Return the spawn key of a call in a graph: the first 8 bytes of the BLAKE2b digest of `key`, big-endian."""
     return int.from_bytes(hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
 
 

@@ -52,19 +52,19 @@ OUTCOMES: dict[TaskStatus, str] = {
 }
 
 FAILURES = frozenset(OUTCOMES.values()) - {SUCCESS, CANCELED}
-"""The names of all outcomes of a task except success and cancellation."""
+"""The words for all outcomes of a task except success and cancellation."""
 
 _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
 def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
-    """Return the sentence about a task that depends on a failed task, unchanged if it already names a failed task."""
+    """Return `sentence` with the failed task named in front; unchanged if `sentence` already names a failed task."""
     if _NEEDED.match(sentence):
         return sentence
     return f"the task {task_id.hex()}, which it needs, has failed: ".encode() + sentence
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Return the failed task that `failed_input_reason` named, and the sentence about it; both empty without a name."""
+    """Return the failed task that `failed_input_reason` named, empty if none, and the sentence without this name."""
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

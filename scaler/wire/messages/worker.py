@@ -82,7 +82,7 @@ class WorkerHello:
     closed: U32 = 0
     """the number of workers that take no tasks now, counted from the end of `worker_names`, as in `WorkersClosed`"""
     named_only: U8 = 0
-    """whether the workers of the agent run only named functions, as workers in other languages do"""
+    """whether the agent's workers run only functions that a task gives by name, as workers in other languages do"""
     takes_rows: U8 = 0
     """whether the agent accepts tasks with many rows; otherwise the scheduler sends each row as a task of its own"""
     text_hash: U32 = 0
@@ -124,7 +124,7 @@ class RunTask:
     options: Options = b""
     """the options of the task, as in `Task`"""
     account: U32 = 0
-    """the account for which the task and its nested tasks count: the number of a root client of an owner"""
+    """the account to which the task and its nested tasks belong: the number of a root client of an owner"""
     frames: FrameColumn = ()
     """the arguments that are too large for the block, as in `Task`"""
     rows: RowCount = 0
@@ -145,7 +145,7 @@ class RunSplit:
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunCancel:
-    """The request to drop a task from the worker's queue, or to stop it. The `RunResult` reports the outcome."""
+    """The request to drop a task from the worker's queue, or to stop the task. The `RunResult` reports the outcome."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -192,7 +192,7 @@ class RunResult:
     location: Bytes = b""
     """the location of the result, instead of the frames; the agent keeps the result until a request to delete it"""
     rows: RowCount = 0
-    """the number of ended rows, from this id on; if the status is success, the payload has a block for each"""
+    """the number of ended rows, from this id on; if the status is success, the payload has a block for each row"""
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
 
@@ -273,7 +273,7 @@ class WorkerHeartbeatEcho:
 
 @travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
-    """The report that a processor and its clients have ended, resent on new connections for the latest processors."""
+    """The report that a processor and its clients have ended. The latest reports are repeated on new connections."""
 
     processor: U32
 
@@ -305,7 +305,7 @@ class DisconnectRequest:
 
 @travels(SCHEDULER_TO_AGENT)
 class DisconnectResponse:
-    """The permission to leave. An agent that did not request this must leave too."""
+    """The permission for an agent to leave. An agent that did not request the permission must leave too."""
 
     reason: Reason
 

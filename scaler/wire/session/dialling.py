@@ -44,7 +44,7 @@ class DialledSession:
         self._may_resume = False
         self._dials = 0
         self._session_dial = 0
-        """the number of the hello that started the present session"""
+        """the `dial` of the hello that started the present session"""
 
     def _new_pipe(self) -> Pipe:
         return Pipe(
@@ -55,7 +55,7 @@ class DialledSession:
         )
 
     def hello(self, item: Any, **last_sent: Any) -> Message:
-        """Return an unnumbered message with a hello, completed with `dial` and, if the session may resume, its state.
+        """Return a hello as an unnumbered message, with `dial` and, if the session may resume, the session's state.
 
         Args:
             last_sent: fields of the hello whose values change from one hello to the next.

@@ -24,10 +24,10 @@ from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 MESSAGE_BYTES = 1024 * 1024
 """The most bytes of a message, unless a single item is larger."""
 LARGE_BYTES = 64 * 1024
-"""The size above which an item travels in chunks, or a quarter of the size of a chunk, if that is larger."""
+"""The least size above which an item travels in chunks. A pipe raises it to a quarter of a chunk, if that is larger."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
-"""the classes of items that must be sent after all items put before them"""
+"""the classes whose items must be sent after all items that were put before them"""
 
 
 class _Waiting:
@@ -52,9 +52,9 @@ class BulkLane:
         self.queue: deque[_Waiting] = deque()
         """the items that are not sent completely; public because the pipe often checks whether `queue` is empty"""
         self._made: dict[bytes, deque[_Waiting]] = {}
-        """for each id, the items in the lane that make this id"""
+        """for each id, the items in the lane that create the task, object or graph with this id"""
         self._uses: Counter[bytes] = Counter()
-        """for each id, the number of items in the lane that name this id without making it"""
+        """for each id, the number of items in the lane that name the id but do not create what it identifies"""
         self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
@@ -139,8 +139,8 @@ class BulkLane:
         return True
 
     def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]] | None:
-        """Take the next message, with chunks of at most `most_bytes`. Return the items of the message, and the items of
-        the lane that are then sent completely; None while all items wait for parts of streamed values.
+        """Take the next message, with a chunk of at most `most_bytes`. Return its items, and the items of the lane that
+        are then sent completely; None while the first item waits for a part of a streamed value.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:

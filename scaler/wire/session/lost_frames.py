@@ -14,7 +14,7 @@ class LostFrames(Sequence[Any]):
 
     Args:
         n_bytes: about how many bytes the value has.
-        reason: why a task that needs the value cannot have the value; empty: for lack of memory.
+        reason: why a task cannot have the value that it needs; empty: for lack of memory.
     """
 
     def __init__(self, n_bytes: int, reason: str = "") -> None:

@@ -43,11 +43,11 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 """An item that cannot be encoded, and the exception that encoding raised."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
-"""The number of received bytes after which a side acknowledges. No window may be smaller."""
+"""The least size of a window. A side acknowledges when it has received this number of bytes."""
 CHUNKS_IN_WINDOW = 16
 """The least number of chunks in a window. Chunks are small, because a peer is silent between two chunks."""
 FAST_WINDOWS = 16
-"""The most windows of unacknowledged small items. Further items wait and are sent in larger messages."""
+"""The most unacknowledged bytes of small items, in windows. Further items wait and are sent in larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -63,8 +63,8 @@ class Pipe:
         window_bytes: the most unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
         counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each numbered message that the other side has acknowledged, in order.
-        room: returns the most bytes of a large message. Of a larger message, only the header is kept.
-        on_bulk_sent: called with items of the bulk lane that were sent completely. All small items are sent before.
+        room: returns the most bytes of a large message. If a message is larger, only its header is kept.
+        on_bulk_sent: called with items of the bulk lane that were sent completely. Small items are sent before them.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Pipe:
         self.put_streamed = self._bulk.put_streamed
         """queues an item whose frames arrive part by part (`StreamedFrames`)"""
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
-        """the unacknowledged messages: number, header, frames, items, size, and whether it is in the bulk lane"""
+        """the unacknowledged messages; each: number, header, frames, items, size, and whether it is of the bulk lane"""
         self._fast_bytes = self._bulk_bytes = 0
         """the unacknowledged bytes of small items, and the unacknowledged bytes of the bulk lane"""
         self._written: list[Message] = []
@@ -130,7 +130,7 @@ class Pipe:
         return not (self._kept or self.has_pending)
 
     def bytes_before(self, item: Any) -> int:
-        """Return the bytes that must be sent before `item`; 0 if the item does not follow any item of the bulk lane."""
+        """Return how many bytes of the bulk lane must be sent before `item`; 0 if `item` need not wait for the lane."""
         return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
 
     @property
@@ -186,12 +186,12 @@ class Pipe:
         return dropped
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
-        """Return a message that is neither numbered nor kept, such as a hello; without items: an acknowledgement."""
+        """Return a message that is neither numbered nor kept, such as a hello. Without items, it only acknowledges."""
         self._unanswered_bytes = 0
         return encode_message(self._outgoing, items, 0, self.heard, self._counts)
 
     def _take_unsorted(self, messages: list[Message]) -> None:
-        """Encode the queued items in order while they are small, without looking at single items."""
+        """Encode the queued items in order, many in each message, until a message is too large."""
         unsorted = self._unsorted
         while unsorted and self._fast_bytes < self._fast_most:
             items, number = unsorted[: self._slice], self.last_sent + 1
@@ -211,7 +211,7 @@ class Pipe:
             messages.append((header, frames))
 
     def _has_large(self, frames: Sequence[Any]) -> bool:
-        """Return whether a frame is too large to share a message; an item with many small frames may share one."""
+        """Return whether a frame is too large to share a message. Many small frames of one item may share a message."""
         return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
@@ -373,8 +373,8 @@ class Pipe:
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
-        """Remove and return the small items of a kind that are in no message up to the number `after`. Call this only
-        if the other side has certainly not received any later message.
+        """Remove and return the small items of a kind, except those in messages up to the number `after`. Call this
+        only if the other side has certainly not received any later message.
         """
         withdrawn: list[Any] = []
         for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):
@@ -401,7 +401,7 @@ class Pipe:
         return large if departing is None else [*large, departing]
 
     def size_bytes(self) -> int:
-        """Return about how many bytes wait or are unacknowledged; the cost grows with items put since the last call."""
+        """Return about how many bytes wait or are unacknowledged. Takes time for each item put since the last call."""
         self._sort()
         return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes
 

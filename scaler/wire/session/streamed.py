@@ -30,7 +30,7 @@ _SIZE_BYTES = 8
 AHEAD = 4
 """The number of parts that are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The largest fraction of a value that is requested again for hosts that fell behind; then they wait for a copy."""
+"""The largest fraction of a value that is requested again for hosts that fell behind, before they wait for a copy."""
 
 
 class ValueStream:
@@ -38,7 +38,7 @@ class ValueStream:
 
     Args:
         source: the host that is asked for parts, and the location of the value there; may be replaced later.
-        ask: requests the part at an offset from a source.
+        ask: called with a source and an offset, to request the part at the offset from the source.
     """
 
     def __init__(self, sizes: Sequence[int], source: Source, ask: Callable[[Source, int], None]) -> None:
@@ -74,7 +74,7 @@ class ValueStream:
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next; None if it has not arrived. Request this and later parts."""
+        """Return the part that a reader needs next; None if that part has not arrived. Request the next parts."""
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
@@ -180,7 +180,7 @@ class StreamedFrames(Sequence[Any]):
 
 
 def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) -> ValueStream | None:
-    """Return the stream of a value whose first part has arrived; None if the sizes, as in `ObjectPart`, are invalid."""
+    """Return the stream of a value with these sizes of frames (`ObjectPart.sizes`); None if the sizes are invalid."""
     n_frames = len(sizes) // _SIZE_BYTES
     if not 0 < n_frames < FRAMES_MOST:
         return None
@@ -200,7 +200,7 @@ def frames_in(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
 
 
 def part_of(frames: Frames, offset: int, most_bytes: int) -> bytes:
-    """Return a copy of at most `most_bytes`, from an offset in the joined frames."""
+    """Return a copy of at most `most_bytes` of the joined frames, from `offset` on."""
     pieces = []
     for frame in frames:
         view = memoryview(frame).cast("B") if memoryview(frame).nbytes else memoryview(b"")

@@ -15,7 +15,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
 NO_LIMIT = 2**62
-"""the most bytes of one value if no limit is known"""
+"""the limit of the bytes of one value while the actual limit is unknown"""
 SEND_LESS = (
     "send less at a time, keep it in a file or a store that the workers can read, or give that process more memory"
 )
@@ -25,12 +25,12 @@ RAISE_LIMIT = f"{SEND_LESS}; the limit is the setting value_bytes of the schedul
 
 
 def crash_advice(times: int) -> str:
-    """Return the advice for a value whose transfer has ended a scheduler this number of times."""
+    """Return the advice for a value, if a scheduler has ended `times` times while this value was transferred."""
     return f"it has ended {times} times during this transfer, so look at its log; {SEND_LESS}"
 
 
 def without_result(result: RunResult, error: ObjectTooLargeError) -> RunResult:
-    """Return `result` as a failure with this error, to be sent instead."""
+    """Return a failure with this error, which is sent in place of `result`."""
     name = class_name(ObjectTooLargeError)
     failure = TaskFailure(name, str(error), f"{name}: {error}\n", pickle.dumps(error), (class_name(ScalerError),))
     failure = failure._replace(task_id=result.task_id)

@@ -20,7 +20,7 @@ from scaler.wire.session.streamed import StreamedFrames
 WINDOW_BYTES = 1024 * 1024
 """The most unacknowledged bytes of the large messages of one side."""
 WINDOWS_WITHOUT_NETWORK = 16
-"""The factor by which the window is larger between processes of one machine."""
+"""The factor by which a window between processes of one machine is larger than a window between machines."""
 PARTS_MOST = 1 << 16
 """The most frames of a large message, its header included."""
 PIECES_MOST = 16
@@ -82,7 +82,7 @@ class StreamedTransfer:
         self.left_bytes = len(header) + frames.stream.n_bytes
 
     def next(self, most_bytes: int) -> Chunk | None:
-        """Return the next chunk, of at most `most_bytes` after the first one; None if no further bytes have arrived."""
+        """Return the next chunk: first the header, then at most `most_bytes`; None if no further bytes have arrived."""
         if self._header:
             header, self._header = self._header, b""
             sizes = struct.pack(f"<{1 + len(self._frames)}Q", len(header), *self._frames.stream.sizes)
@@ -103,7 +103,7 @@ class IncomingTransfer:
 
     Args:
         chunk: the first chunk.
-        most_bytes: the most bytes of the message. Of a larger message, only the header is kept.
+        most_bytes: the most bytes of the message. If the message is larger, only its header is kept.
 
     Raises:
         ProtocolError: if the chunk does not give valid sizes of the frames.

@@ -35,7 +35,7 @@ from scaler.texts import counted, safe_repr
 
 STANDARD_OUTPUT = "-"
 NO_VALUE = "__repr__"
-"""The only key of a JSON object that replaces a value which JSON cannot represent."""
+"""The key of the JSON object that stands for a value which JSON cannot represent. The object has no other key."""
 DEPTH_MOST = 50
 """The depth from which nested values are replaced by their `repr`."""
 ROW, STATUS, ERROR, VALUE = "row", "status", "error", "value"
@@ -70,7 +70,7 @@ class PlainValues:
         return self._encode(self._repr(value))
 
     def plain(self, value: Any, depth: int = 0) -> Any:
-        """Return a value that consists of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of such values."""
+        """Return a value as a `None`, `bool`, `int`, `float` or `str`, or as lists and dicts of such values."""
         if value is None or isinstance(value, (str, int)):
             return value
         if isinstance(value, float):
@@ -280,7 +280,7 @@ def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _summarize(target: ExportFile, counts: dict[str, int], values: PlainValues, n_open: int) -> None:
-    """Print to standard error how many rows were written, and how many rows and values were not."""
+    """Print to standard error how many rows were written, how many are open, and how many values were replaced."""
     parts = [counted(sum(counts.values()), "row")]
     parts += [f"{number:,} {status}" for status, number in counts.items() if number and status != "done"]
     parts += [f"{n_open:,} open: export them when they have ended"] if n_open else []

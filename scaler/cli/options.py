@@ -72,7 +72,7 @@ class _Parser(argparse.ArgumentParser):
         return found
 
     def known_options(self) -> dict[str, str]:
-        """Return the options of this parser and its subcommands, by the names of the options and of their settings."""
+        """Return the options of this parser and its subcommands, each by its own name and by that of its setting."""
         known: dict[str, str] = {}
         for action in self._actions:
             for name in (*action.option_strings, f"--{action.dest.replace('_', '-')}") if action.option_strings else ():
@@ -91,7 +91,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def new_parser(name: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
-    """Return a parser with the option `--version`, which shows description and epilog unchanged."""
+    """Return a parser with the option `--version`. Its help shows description and epilog unchanged."""
     shown = argparse.RawDescriptionHelpFormatter
     parser = _Parser(name, description=description, epilog=epilog, formatter_class=shown, **more)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -122,7 +122,7 @@ def address_in(key_file: str | None) -> str:
 
 
 def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser for option values. It calls `read`, and turns a `ConfigError` into a command-line error."""
+    """Return a parser for option values. The parser calls `read`, and reports a `ConfigError` as a bad argument."""
 
     def value(text: str) -> T:
         try:

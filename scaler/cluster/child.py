@@ -1,9 +1,9 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
-The parent writes the settings on standard input (a line with their length, then their bytes), and leaves it open. This
-process reports lines to the descriptor in the second argument: an empty line at once, {"ready": ...}, and
-{"error": "why"} before it ends for a known reason. A third argument marks the successor of a dead scheduler
-(`child_process.PRIVATE`).
+The parent writes the settings on standard input (a line with their length, then their bytes), and does not close
+standard input. This process reports lines to the descriptor in the second argument: an empty line at once,
+{"ready": ...}, and {"error": "why"} before it ends for a known reason. A third argument marks the successor of a dead
+scheduler (`child_process.PRIVATE`).
 """
 
 from __future__ import annotations

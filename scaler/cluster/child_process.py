@@ -25,17 +25,17 @@ from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import Settings
 
 START_SECONDS = 30.0
-"""The most time in which a child must start. On a loaded machine a start takes some seconds."""
+"""The longest wait for the start of a child. On a loaded machine, a start takes some seconds."""
 
 UNUSUAL_SECONDS = 5.0
-"""The most time until the first line from Python, if the program is not named like a Python interpreter."""
+"""The longest wait for the child's first line if `sys.executable` is not named like a Python interpreter."""
 
 STOP_SECONDS = 5.0
 
 AGENT = "scaler_cluster"
 
 PRIVATE = "private"
-"""An argument for a restarted scheduler, which uses the private folder of the first one and removes it at its end."""
+"""The argument with which a restarted scheduler removes the private folder of its socket at its end."""
 
 
 class StartError(RuntimeError):
@@ -150,7 +150,7 @@ class RunningProcess:
         return process
 
     def wait_for_python(self) -> None:
-        """Wait until the child runs Python. Raises `StartError` if the child ends before, or takes too long."""
+        """Wait until the child runs Python. Raises `StartError` if the child ends before that, or takes too long."""
         try:
             if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
                 return
@@ -161,7 +161,7 @@ class RunningProcess:
         raise StartError(_about_program(self.title, how))
 
     def configure(self, settings: str) -> None:
-        """Write settings to the standard input of the process. `wait_ready` or the keeper reports a dead process."""
+        """Write settings to the standard input of the process. Does not fail if the process is dead."""
         data = settings.encode()
         _write(self.process, b"%d\n%b" % (len(data), data))
 
@@ -194,7 +194,7 @@ class RunningProcess:
         self._hang_up()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until the process has ended and is not restarted. Return whether it has ended."""
+        """Wait at most `timeout` seconds for the end of the process without a restart. Return whether it has ended."""
         if self.is_kept and not self.is_over.wait(timeout):
             return False
         try:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Cluster(ChildProcess):
     """One agent and its workers, in processes of their own.
 
-    An agent that dies is restarted, at most three times a minute. After that, the open futures of this program fail
-    with `WorkerDiedError`, if the scheduler belongs to this program too.
+    An agent that dies is restarted, at most three times a minute. If it dies more often, and the scheduler
+    belongs to this program too, the open futures of this program fail with `WorkerDiedError`.
 
     Args:
         address: the address of the scheduler.

@@ -138,7 +138,7 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
-    """Return a local cluster for one client, which logs only warnings. What its tasks print goes to standard error.
+    """Return a local cluster for one client. The cluster logs only warnings, and its tasks print to standard error.
 
     Args:
         logs_output: whether the cluster logs the output of its tasks; False if the client prints this output.

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out that is never reached, because a task that holds the interpreter lock silences all threads at once."""
+"""A time-out that never passes, because one task that holds the interpreter lock silences even healthy threads."""
 
 
 Started: TypeAlias = Callable[[], None]

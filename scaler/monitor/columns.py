@@ -10,9 +10,9 @@ from scaler.monitor import units
 from scaler.monitor.model.workers import SEEN_SECONDS, WorkerView
 
 SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
-"""The units of values: permille of a core, bytes, counts, microseconds, and texts."""
+"""The kinds of values, in this order: permille of a core, bytes, counts, microseconds, and texts."""
 _SCALES = {SHARE: 1e3, LAG: 1e6}
-"""By unit: the divisor that turns a value into cores or seconds."""
+"""By kind of value: the divisor that turns a value into cores or seconds."""
 
 
 class ViewRow(NamedTuple):
@@ -47,7 +47,7 @@ class TableField:
     width: int
     unit: str
     value: Callable[[WorkerView], Any]
-    """returns the value of a worker; None if the value is unknown"""
+    """returns the value of this column for a worker; None if the value is unknown"""
     of_agent: bool = False
     """whether the value belongs to the agent of the worker, so that a host counts the value once for each agent"""
     combine: Callable[[Iterable[Any]], Any] = sum
@@ -85,7 +85,7 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """Return the lag of a worker; at least the length of its agent's silence, if the silence exceeds `SEEN_SECONDS`."""
+    """Return the lag of a worker, or the length of its agent's silence if that is longer and exceeds `SEEN_SECONDS`."""
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
@@ -145,8 +145,6 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether a text contains `wanted`, ignoring case. If `wanted` is `!rest`, return whether none contains
-    `rest`.
-    """
+    """Return whether one of the texts contains `wanted`, ignoring case; with `!rest`, whether none contains `rest`."""
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

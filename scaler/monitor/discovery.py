@@ -1,7 +1,7 @@
 """Discovery: finds the monitor stream of a scheduler.
 
 The subscriber calls `find` before each connection. In a folder that all users share, any user may create a socket
-first, so the socket of an untrusted user is refused here. The connection checks the user again when it is made.
+first, so the socket of an untrusted user is refused here. The user is checked again when the connection is made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = Path("/tmp")  # noqa: S108 - as in existing commands; the listener is c
 
 
 def find(endpoint: Endpoint) -> Endpoint:
-    """Return the address of the monitor stream of the scheduler, or of the stream, at `endpoint`.
+    """Return the address of a monitor stream; `endpoint`: the address of its scheduler, or of the stream itself.
 
     Raises:
         ConfigError: if no program can listen at this address, or an untrusted user listens there.
@@ -35,7 +35,7 @@ def find(endpoint: Endpoint) -> Endpoint:
 
 
 def _by_port(endpoint: Endpoint) -> Endpoint | None:
-    """Return the stream of the only scheduler of this machine with the port of `endpoint`; else None."""
+    """Return the stream of the scheduler with this port on this machine; None unless there is exactly one."""
     if endpoint.scheme != TCP or not _is_local(endpoint.host):
         return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]

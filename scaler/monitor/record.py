@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
 """The wait after a signal for the message with the last tasks. The scheduler sends such a message each second."""
 GRAPHS_SECONDS = 3.0
-"""The wait after a signal for the missing nodes of known graphs."""
+"""The further wait after a signal, while nodes of known graphs are missing."""
 STARTED = "the recording has started"
 
 
@@ -34,7 +34,7 @@ def record(
     on_started: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
-    """Return the tasks of `seconds` after the first message; fewer after SIGINT or SIGTERM, or without a scheduler.
+    """Record until `seconds` after the first message, SIGINT or SIGTERM. Return the tasks; none without a scheduler.
 
     Args:
         first_seconds: the longest wait for the first message.

@@ -122,7 +122,7 @@ class Subscriber:
     def refusal(self) -> str:
         """The reason for which the scheduler refuses this subscriber; empty if the scheduler accepts it.
 
-        After the first connection, refusals of other programs that use the address for a while are ignored.
+        After the first connection, refusals by other programs, which may use the address for a while, are ignored.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
         return self._keyring.refusal if is_known and not self.is_connected else ""

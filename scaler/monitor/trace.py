@@ -22,7 +22,7 @@ JITTER_US = 100_000
 """The longest overlap of two runs that is corrected. An overlap arises because several results may arrive at once."""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
-"""The two groups of lanes, for runs and for waiting tasks. The file format calls such groups processes."""
+"""The two groups of lanes, in this order: for runs, and for waiting tasks. The file format calls groups processes."""
 
 Event: TypeAlias = dict[str, Any]
 _COLORS = {"success": "good", "failed": "terrible", "canceled": "grey", "running": "yellow"}

@@ -20,9 +20,9 @@ from scaler.process.logs import open_file
 from scaler.texts import NAME_CHARACTERS, printable
 
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
-"""The most lines per second of one address, or of one owner if the address is unknown; further lines are counted."""
+"""The most lines per second about one address, or one owner if the address is unknown. Further lines are counted."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
-"""The most lines per second about all refused peers without an owner. The second constant limits all other lines."""
+"""The most lines per second, in this order: about all refused peers without an owner, and about all others."""
 REMEMBERED = 1024
 """The number of sources whose lines are counted. The source that was seen longest ago is forgotten first."""
 NETWORK_BITS = 64
@@ -34,7 +34,7 @@ logger = logging.getLogger("scaler.audit")
 
 
 class _LineAllowance:
-    """The number of lines that one source, or all sources of a group together, may still write."""
+    """Limits the lines of one source, or of all sources of a group together, and counts the lines left out."""
 
     def __init__(self, per_second: float = LINES_PER_SECOND) -> None:
         self.allowance = Allowance(per_second, BURST_SECONDS, time.monotonic)
@@ -72,7 +72,7 @@ class _Group:
 
 
 def source_of(address: str) -> str:
-    """Return the source whose lines are counted: an IPv4 address, an IPv6 network, or the name of an owner."""
+    """Return the source to which a line counts: an IPv4 address, an IPv6 network, or the name of an owner."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -129,7 +129,7 @@ class AuditLog:
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
-        """Write the number of left out lines that no line has reported yet, and close the file."""
+        """Write how many lines were left out and have not been reported, and close the file."""
         omitted = sum(each.take_omitted(source) for each in self._groups for source in each.sources)
         if omitted or any(each.lines.omitted for each in self._groups):
             self._write("left out", {}, omitted)

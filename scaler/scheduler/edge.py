@@ -52,11 +52,11 @@ ITEMS_PER_RECEIVE = 8192
 """The approximate number of items after which the actors run: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""The time after which a broken connection is reported under load, even if its goodbye may still be unread."""
+"""The time after which a broken connection is reported under load, although its last messages may be unread."""
 FLOOD_SECONDS = 0.05
 """How often the edge checks, under load, for peers that send far more than is read."""
 UNACKNOWLEDGED_SECONDS = 10.0
-"""The time without an acknowledgement after which a peer with a closed window may get a new session."""
+"""The time without an acknowledgement after which a peer's session is reset, if too many bytes wait for the peer."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
@@ -69,7 +69,7 @@ MESSAGES_MOST = 64
 """The most messages of a connection without a session: some may be in transit when a new hello is requested."""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
-"""The most bytes of a hello: enough for 65,535 names of 32 bytes and the most runs."""
+"""The most bytes of a hello: enough for 65,535 names of 32 bytes each, and for the most runs that a hello may list."""
 
 
 class UnknownConnections:
@@ -267,7 +267,7 @@ class SchedulerEdge:
         self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass late goodbyes of a lost connection to the session of its former peer. Return whether one was passed."""
+        """Pass late goodbyes of a lost connection to the session of its former peer. Return whether there was one."""
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -341,7 +341,7 @@ class SchedulerEdge:
                 self._check_unacknowledged(peer)
 
     def _check_unacknowledged(self, peer: Peer) -> None:
-        """Reset the session of a peer that acknowledges nothing while more bytes than the limit wait for it."""
+        """Reset the session of a peer that acknowledges nothing while more bytes than the limit wait for the peer."""
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
         if acknowledged != pipe.acknowledged:
@@ -357,7 +357,7 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items for a disconnected peer if they exceed the limit, so that its session is reset later."""
+        """Drop the items for a disconnected peer if they exceed the limit; the peer's session is reset later."""
         if peer.is_invalid:
             peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
@@ -393,7 +393,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report connections that broke before `until`; all messages from them, such as a goodbye, have been read."""
+        """Report connections that broke before `until`: late enough to have read their last messages in most cases."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:
@@ -404,7 +404,7 @@ class SchedulerEdge:
                 self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
-        """Send a message to each of these connections to find out which are lost. Return those that still work."""
+        """Send a message to each connection, to find out which are lost. Return the connections that still work."""
         living = []
         for connection in connections:
             peer = self._directory.connected.get(connection)

@@ -47,7 +47,7 @@ class ProcessGauges:
         self._schedule_sample()
 
     def read(self) -> Gauges:
-        """Return the present memory, and CPU time and delays since the last call."""
+        """Return the memory that is used now, and the CPU time and the delays since the last call."""
         now, cpu = time.monotonic(), time.process_time()
         (before, cpu_before), self._last = self._last, (now, cpu)
         permille = round(1000 * (cpu - cpu_before) / (now - before)) if now > before else 0

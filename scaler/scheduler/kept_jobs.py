@@ -53,7 +53,7 @@ class KeptJobs:
 
 
 def _holder(config: SchedulerConfig) -> Holder:
-    """Return the program that holds the folder: this scheduler, or the program whose local cluster it belongs to."""
+    """Return the program that holds the folder: this scheduler, or the program to whose local cluster it belongs."""
     if not config.keep_shared:
         at = "" if "*" in config.address else f"the scheduler at {config.address}, "
         return Holder(os.getpid(), f"{at}process {os.getpid()}")

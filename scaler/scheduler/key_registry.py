@@ -1,8 +1,8 @@
 """KeyRegistry: the keys that a scheduler accepts now, and the changes of the list of keys.
 
 Called for each connection and each hello. The list is read again when the file has changed. An editor may empty the
-file before it writes it, so missing keys are removed only if they are still missing at the next check. While the list
-cannot be read, the last good list is used, and an error is logged each minute.
+file before it writes the keys, so missing keys are removed only if they are still missing at the next check. While the
+list cannot be read, the last good list is used, and an error is logged each minute.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KeyRegistry:
         self._valid = self._valid_at(self._day)
         """role and owner of each key that was valid at the last check, or has been accepted since then"""
         self._unsettled: tuple[int, ...] = ()
-        """the state of the list file at the last check, if keys were missing from it then; else empty"""
+        """the state of the list file at the last check, if the file lacked keys then; else empty"""
         self._trouble = ""
         """the reason for which the list cannot be read; empty if it can be read"""
         self._reported = 0.0
@@ -151,7 +151,7 @@ class KeyRegistry:
         logger.info("read the list of keys again: %d keys", len(allowed))
 
     def _report(self, trouble: str) -> None:
-        """Log the reason for which the list cannot be read, when the reason is new and each minute."""
+        """Log the reason for which the list cannot be read, when the reason is new, and then each minute."""
         now = time.monotonic()
         if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
             self._trouble, self._reported = trouble, now
@@ -173,4 +173,4 @@ def _today() -> date:
 
 
 PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)
-"""The roles of keys that the sockets for peers and for viewers accept."""
+"""The roles of accepted keys: by the socket for peers, and by the socket for viewers."""

@@ -1,6 +1,7 @@
 """The edge of the monitor stream: receives subscriptions of viewers, and sends the items of the monitor.
 
-The edge notifies the monitor when subscriptions change, and is its `Board`. The edge never waits for a viewer.
+The edge is the `Board` of the monitor, and notifies the monitor when subscriptions change. The edge never waits for a
+viewer.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CHANGES_MOST = 256
 """The most subscriptions that are received at once. So a viewer that sends without a pause does not delay tasks."""
 
 PREFIXES_MOST = 10_000
-"""The most different subscriptions at a time; further subscriptions are ignored."""
+"""The limit of different subscriptions at a time; further subscriptions are ignored."""
 
 
 class MonitorEdge:

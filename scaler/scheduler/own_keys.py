@@ -93,7 +93,7 @@ def _cannot(reason: str, endpoint: Endpoint) -> str:
 
 
 def _with_port(endpoint: Endpoint, taken: contextlib.ExitStack) -> Endpoint:
-    """Return an address with a free port instead of any port. The port is reserved as long as `taken` is open."""
+    """Return an address in which a free port replaces `*`. The port is reserved as long as `taken` is open."""
     if not endpoint.takes_any_port:
         return endpoint
     family = socket.AF_INET6 if endpoint.is_ipv6 else socket.AF_INET

@@ -55,13 +55,13 @@ UNREAD_SECONDS = 0.5
 """How often the scheduler checks whether the amount of unread data grows; a check takes some 20 microseconds."""
 
 IDLE_SECONDS = 30.0
-"""The time after which a connection that belongs to no peer is closed. It may take up to twice this time."""
+"""The least time after which a connection that belongs to no peer is closed; the most is twice this time."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth in memory after which the scheduler tries to give memory back."""
 
 PROBE_SECONDS = (0.05, 0.25, 1.0)
-"""The delays of the probes after the loss of a connection: several, because the socket notices a loss late."""
+"""The waits before the first, second and third probe after a loss: several, because the socket notices a loss late."""
 
 
 def describe_listener(endpoint: Endpoint) -> str:
@@ -346,7 +346,7 @@ class SchedulerProcess:
 
 
 def _ending_signals(is_child: bool) -> list[signal.Signals]:
-    """Return the signals that end a scheduler in order: no SIGINT for a child of a program, no SIGHUP under `nohup`."""
+    """Return the signals that end a scheduler in order: in a child not SIGINT, and under `nohup` not SIGHUP."""
     numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return numbers if is_ignored else [*numbers, signal.SIGHUP]

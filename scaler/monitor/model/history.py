@@ -26,12 +26,12 @@ SERIES = (
 )
 """The names of the series: tasks per second, shares in cores, lags in seconds, sizes in bytes, and counts."""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""Series that combine shorter steps into a longer step by their greatest value. Other series use the mean."""
+"""Series in which a longer step gets the greatest value of its shorter steps. In others, it gets their mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
-"""The seconds of a step and the number of steps of each ring: 30 minutes, 6 hours, 7 days."""
+"""For each ring, the seconds of a step and the number of steps: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")
 LATE_SECONDS = 2
-"""The most seconds between two messages that leave no gap in the history, because messages may be late."""
+"""The longest time between two messages that is not a gap in the history. Messages may be late."""
 
 
 class Ring:
@@ -45,7 +45,7 @@ class Ring:
         self._rows: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Sequence[float]) -> None:
-        """Store the values of a step. Earlier steps without values are gaps."""
+        """Store the values of a step. Steps that are never stored are gaps."""
         self._rows[number] = array("f", row)
         if number > self.end:
             for old in [key for key in self._rows if key <= number - self.length] if self.end else ():

@@ -97,7 +97,7 @@ class Model:
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.waiting: list[StateWaiting] = []
-        """The groups of open tasks by what they request, and the group of tasks that wait for inputs."""
+        """The open tasks in groups: one for each request, and one for tasks that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[WorkerView] = []
@@ -116,7 +116,7 @@ class Model:
         """The last output lines of each task that a viewer shows, by the short id of the task."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """The last head of each topic, which has the numbers of shown and of all things."""
+        """The last head of each topic, with the number of things in the stream and the number of all such things."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -134,7 +134,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return the handlers by topic, for topics that send complete snapshots: a missing thing no longer exists."""
+        """Return the handlers of complete snapshots by topic. A thing that a snapshot lacks no longer exists."""
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),

@@ -23,7 +23,7 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "starts",
     "values",
 )
-"""The words of verdicts. If tasks wait for a capability, the word is the request of the tasks, such as `gpu=1`."""
+"""The words of verdicts. If tasks wait for a capability, the word is what the tasks request, such as `gpu=1`."""
 _OVERLOAD_SECONDS = 5
 _OVERLOAD_CORES = 0.9
 _OVERLOAD_LAG_SECONDS = 0.05
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
     word: str
     sentence: str
-    """what limits the cluster and what to do, for people; if tasks wait, the explanation of a group of them"""
+    """what limits the cluster and what to do, for people; if tasks wait, why a group of these tasks waits"""
     warning: str = ""
     """a warning about tasks that can never run, while other tasks can: `40 need tpu=1: no worker has it`"""
 
@@ -83,7 +83,9 @@ def _with_work(model: Model) -> Verdict:
 
 
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
-    """Return the verdict if workers are idle and no task waits for a capability; `nodes`: waiting nodes of graphs."""
+    """Return the verdict if workers are idle and no task waits for a capability; `nodes`: how many nodes of graphs
+    wait.
+    """
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of other tasks")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:

@@ -69,7 +69,7 @@ class WorkerView:
 
     @property
     def marks(self) -> str:
-        """Three digits, 1 or 0: whether the worker is initialized, has a task, and its task waits for other tasks."""
+        """Three digits, 1 or 0: the worker is initialized, the worker has a task, the task waits for other tasks."""
         if self.flags is None:
             return "---"
         flags = self.flags | (TASK_LOCK if self.suspended else 0)
@@ -116,12 +116,12 @@ def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
 
 
 def run_counts(durations: bytes) -> tuple[int, ...]:
-    """Return the counts of a `StateFunction`: number n counts runs of less than 2**n us. Empty if they are unknown."""
+    """Return the counts of runs by duration: number n counts runs between 2**(n-1) and 2**n us. Empty if unknown."""
     return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration that the share `part` of the runs does not exceed; None if it is unknown."""
+    """Return the duration that a share `part` of the runs does not exceed; None if the durations are unknown."""
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:

@@ -103,7 +103,7 @@ def _table_width(canvas: Grid) -> int:
 
 
 def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> int:
-    """Draw the parts above the table that fit; help and details may fill the screen. Return the row of the table."""
+    """Draw the parts that fit above the table, the help or the details. Return the number of rows that they take."""
     is_wide = _is_large(canvas)
     if table is None and not is_wide:
         _draw_total(canvas, 0, model, view, moment, table)

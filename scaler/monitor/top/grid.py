@@ -10,10 +10,10 @@ from scaler.monitor.top.text import cells, safe
 PLAIN = ""
 BOLD, REVERSE, DIM = "bold", "reverse", "dim"
 RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
-"""Styles: names of attributes and colours of a terminal, joined by `_`."""
+"""The styles of states. A style consists of names of attributes and colours of a terminal, joined by `_`."""
 
 _GAP = 4
-"""The most unchanged cells that are rewritten between two changes: longer gaps are skipped by a cursor movement."""
+"""The longest run of unchanged cells that is rewritten between two changes. The cursor skips longer runs."""
 
 
 @dataclass(frozen=True, slots=True)

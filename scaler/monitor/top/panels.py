@@ -22,7 +22,7 @@ _STRIPS = (
     ("cpu", "cpu", 1.0, grid.PLAIN),
     ("lag", "lag_most", 0.05, grid.PLAIN),
 )
-"""The rows below the bars: label, series, the value that fills the row (0.0: the greatest value), and style."""
+"""The rows below the bars: label, series, the value of a full cell (0.0: the greatest value), and style."""
 _STYLES = {
     "running": grid.RUNNING,
     SUCCESS: grid.SUCCESS,
@@ -95,7 +95,7 @@ def _entry(name: str, amount: float | None, number: Callable[[float | None, int]
 def messages_panel(
     name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool
 ) -> list[PanelEntry]:
-    """Return the numbers of items by message name, the most frequent first. The last line sums up the rest."""
+    """Return the number of items for each message name, the most frequent first. The last line sums up the rest."""
     amounts: Mapping[str, float] = rates if per_second else totals
     number: Callable[[float | None, int], str] = units.rate if per_second else units.count
     ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
@@ -178,7 +178,7 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
 
 
 def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, bars: str) -> str:
-    """Return one row of a bar chart as text, counted from the bottom. A gap is blank."""
+    """Return the text of row `row` of a bar chart; the lowest row is 0. A gap is blank."""
     levels = len(bars) - 1
     cells = []
     for value in values:

@@ -13,7 +13,7 @@ from scaler.monitor.top.grid import PLAIN, Grid
 
 _COLORS = frozenset({"red", "green", "yellow", "magenta"})
 _DUMB = frozenset({"", "dumb", "unknown"})
-"""Types of terminals that Blessed would treat as an xterm."""
+"""Types of terminals that cannot show a screen. Blessed would treat them as an xterm."""
 _SYNCHRONIZED_SECONDS = 1.0
 """The longest wait for a remote terminal to answer whether it supports synchronized output; most answer at once."""
 
@@ -32,7 +32,7 @@ class Painter:
         self._styles: dict[str, str] = {PLAIN: ""}
 
     def paint(self, frame: Grid, before: Grid | None) -> str:
-        """Return the sequences that replace the frame `before` (None: an unknown screen) by `frame`; empty if equal."""
+        """Return the sequences that replace the frame `before` (None: unknown) by `frame`; empty if both are equal."""
         if before is not None and (before.width, before.height) != (frame.width, frame.height):
             before = None
         normal = self._terminal.normal

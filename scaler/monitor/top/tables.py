@@ -20,14 +20,14 @@ from scaler.wire.messages.monitor import StateClient, StateObject
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
-"""The order in which columns are left out on narrow screens. The column by which rows are sorted stays."""
+"""The columns that are left out on narrow screens, the first one first. The column by which rows are sorted stays."""
 _FIRST_FIELD = 24
 """The least width of the first field, in cells."""
 
 
 @dataclass(frozen=True)
 class DrawnField:
-    """A column of a table as it is drawn, with the function that returns the text for a thing."""
+    """A column of a table as it is drawn; `text` returns the text of the column for a thing."""
 
     title: str
     width: int
@@ -134,7 +134,7 @@ def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[s
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
-    """Return the columns that fit, each with its width, and the width of the name; `scrolled` columns are hidden."""
+    """Return the columns that fit with their widths, and the width of the name; `scrolled`: how many are hidden."""
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
     columns = [column for column in columns if column not in away]
@@ -308,7 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width. Columns in `less` are dropped if it is too narrow."""
+    """Return a table whose first field takes the remaining width. To give it room, columns in `less` are dropped."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -328,7 +328,7 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the positions of the first row to show, which the view stores, and of the chosen thing (-1: none)."""
+    """Return the position of the first row to show, which the view stores, and of the chosen row (-1: none)."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:

@@ -98,7 +98,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def cut_apart(names: Sequence[str], width: int) -> list[str]:
-    """Cut names on the right, or on the left where different names would look alike."""
+    """Cut names on the right. Different names that would then look alike are cut on the left instead."""
     shown = [cut(name, width) for name in names]
     seen = Counter(zip(shown, names, strict=True))
     alike = Counter(text for text, _ in seen)

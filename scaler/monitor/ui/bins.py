@@ -14,7 +14,7 @@ from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 SECONDS = 1800
 POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
-"""The kinds of bins, by the worst outcome of a run in the bin. A bin that was only busy counts as `SUCCESS`."""
+"""The kinds of bins: nothing ran, or the worst outcome of the runs. A bin that was only busy counts as `SUCCESS`."""
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
@@ -32,7 +32,7 @@ class _Lane:
         self.function = array("H", bytes(2 * SECONDS))
         self.last = 0
         self.rewrites: deque[tuple[int, int]] = deque(maxlen=_REWRITES_MOST)
-        """the seconds in which earlier bins were changed, each with the oldest bin that was changed then"""
+        """pairs: a second in which earlier bins were changed, and the oldest bin that was changed in that second"""
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
@@ -91,7 +91,7 @@ class Bins:
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """Add busy time to this second and earlier ones, for a task that has ended. Return the oldest second."""
+        """Add the busy time of an ended task to `second` and the seconds before. Return the oldest changed second."""
         oldest = second
         left = busy_ms * _UNITS // 1000
         while left > 0 and second > lane.last - SECONDS:
@@ -124,7 +124,7 @@ class Bins:
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return the start of a worker's oldest bin that changed at `second` or later; at most `second`."""
+        """Return the oldest bin of a worker that was changed at `second` or later; `second` if no earlier bin was."""
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second

@@ -1,6 +1,6 @@
 """Browsers: sends each open page the data that it requests, at the speed at which the page draws.
 
-There is no queue: a frame is made from the newest state after the page has drawn the last one. A page sends small
+There is no queue: a frame is made from the newest state after the page has drawn the last frame. A page sends small
 requests; any other message ends its connection.
 """
 

@@ -4,7 +4,7 @@ The token is in a file that only its user can read, and in the first URL. The pa
 connection; programs send it as a bearer token.
 
 The cookie of the page is not the token, because browsers send cookies to all ports of a host. It only gives access to
-the files of the page, which contain no data. Host and Origin are checked against requests of other pages.
+the files of the page, which contain no data. Host and Origin are checked, to refuse requests of other pages.
 """
 
 from __future__ import annotations

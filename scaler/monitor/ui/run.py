@@ -25,7 +25,7 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""The time after which a connection without a complete first request is closed; it may take up to twice this time.
+"""The least time after which a connection without a complete first request is closed; the most is twice this time.
 Between requests, the limit is that of aiohttp: 75 s.
 """
 ACCEPTING_TURNS = 3
@@ -159,7 +159,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
-    """Close connections that are not in `answered`, since each takes an open file. Drop closed ones from `answered`."""
+    """Close connections without a complete request, since each takes an open file; `answered`: connections with one."""
     before: set[Any] = set()
     while runner.server is not None:
         await asyncio.sleep(SILENT_SECONDS)

@@ -84,7 +84,7 @@ class HistoryStore:
             self._database.execute("DELETE FROM steps WHERE step = ? AND number <= ?", (step, oldest))
 
     def keep_events(self, events: Iterable[StateEvent]) -> None:
-        """Store new events, and delete the oldest above the limit."""
+        """Store new events, and delete the oldest events above the limit."""
         with self._writing():
             self._database.executemany(
                 "INSERT INTO events (time_us, kind, subject, reason) VALUES (?, ?, ?, ?)",
@@ -93,7 +93,7 @@ class HistoryStore:
             self._database.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_MOST,))
 
     def keep_failures(self, failures: Iterable[StateFailure]) -> None:
-        """Store the newest state of each kind of failure, and delete the oldest above the limit."""
+        """Store the newest state of each kind of failure, and delete the oldest kinds above the limit."""
         with self._writing():
             self._database.executemany(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?, ?)",

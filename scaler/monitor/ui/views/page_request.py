@@ -54,7 +54,7 @@ class PageRequest:
 
     @property
     def limit(self) -> int:
-        """The most rows that are requested."""
+        """The largest number of rows that the page requests."""
         return self.number_of("limit", 50, 1, ROWS_MOST)
 
     @property

@@ -26,13 +26,13 @@ _ID_BYTES_MOST = 16
 
 @cache
 def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
-    """Return the fields of an item, each with its name on the page and the divisor of its values; 0: no division."""
+    """Return the fields of a class of items; for each, its name on the page and the divisor of its values (0: none)."""
     parts = [(field.name, *field.name.rpartition("_")[::2]) for field in dataclasses.fields(item)]
     return tuple((name, stem if unit in _UNITS else name, _UNITS.get(unit, 0)) for name, stem, unit in parts)
 
 
 def plain(item: Any, **more: Any) -> dict[str, Any]:
-    """Return an item of the stream as a row for the page, with the values `more` added or replaced.
+    """Return an item of the stream as a row for the page, in which `more` adds or replaces values.
 
     Names lose their units, times become seconds or None, CPU time becomes cores, and ids become text. The first id is
     called `id`. Packed fields are left out.
@@ -53,7 +53,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return series over the last seconds, or up to the requested end: first all values, then only new values."""
+    """Return series over `seconds`, up to now or up to the requested end: first all values, then only new values."""
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)

@@ -14,7 +14,7 @@ from scaler.monitor.units import natural
 LANES_MOST = 60
 TASKS_MOST = 400
 WIDE_BINS = 2
-"""The duration, in bins, from which a task is drawn singly."""
+"""The least duration, in bins, of a task that is drawn singly."""
 
 
 def stream(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:

@@ -25,11 +25,11 @@ class Expiry:
         self._stamps: dict[Path, Stamp] = {}
 
     def note(self, place: Path, due: float = 0.0) -> None:
-        """Note when a job expires. `due`: seconds since 1970; 0: the time is to be read from the record."""
+        """Note when a job expires. `due`: seconds since 1970; with 0, the next check reads the time from the record."""
         self._due[place] = due
 
     def drop(self, place: Path) -> None:
-        """Forget a job that was removed, or cannot be removed, until its record changes."""
+        """Forget a job that was removed, or cannot be removed. If its record changes, the job is checked again."""
         self._due.pop(place, None)
 
     def note_stamps(self, stamps: dict[Path, Stamp]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 MAX_FAILURES_IS = " failed; max_failures is "
 
 LEAST_ENDED = 100
-"""Number of finished rows or tasks from which a fraction in `max_failures` applies. At the end it always applies."""
+"""Before this number of rows or tasks has finished, a fraction in `max_failures` applies only at the end."""
 
 
 def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = False) -> bool:

@@ -35,10 +35,10 @@ LOCK = "lock"
 """Name of the lock file in the folder of a job."""
 
 LOCK_OF_ALL = ".lock"
-"""Name of the lock file in the folder of all jobs. Names of owners have no leading dot."""
+"""Name of the lock file in the folder of all jobs. The leading dot distinguishes it from the folders of owners."""
 
 REMOVAL_SECONDS = 0.02
-"""How long files are deleted, or records examined, in one go. Changes of other jobs wait during this time."""
+"""How long the deletion of files, or the check of records, may delay changes of other jobs before it pauses."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """The shortest time until the next check of an expired job that was in use or has just changed."""
@@ -68,7 +68,7 @@ UNREADABLE = (
 
 
 class JobInUseError(ConfigError):
-    """Error for a job, or a folder of jobs, that another program, `holder`, has open."""
+    """Error for a job, or a folder of jobs, that another program has open; `holder` is that program."""
 
     def __init__(self, reason: str, holder: Holder) -> None:
         super().__init__(reason)
@@ -145,7 +145,7 @@ class JobFolder:
         return descriptor
 
     def close(self) -> None:
-        """Release all locks. Files of removed jobs are deleted at the next start, in a shared folder now."""
+        """Release all locks. Files of removed jobs are deleted at the next start or, in a shared folder, now."""
         while self._is_shared and self.delete_some():
             pass
         for descriptor in (*self._locks.values(), self._lock):
@@ -158,7 +158,7 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms, program: str = "") -> JobRecord:
-        """Create a job. If another program has just created a job of this name, open that job with its own terms.
+        """Create a job. If another program has just created a job of this name, open that job and keep its terms.
 
         Args:
             program: the program for which the job is created, shown to other programs that find the job locked.
@@ -191,7 +191,7 @@ class JobFolder:
         return Holder(self._holder.pid, program or self._holder.name)
 
     def other_owner(self, owner: str, name: str) -> str | None:
-        """Return another owner of a job of this name in a shared folder; None if `owner` has such a job."""
+        """Return another owner with a job of this name in a shared folder; None if `owner` has a job of this name."""
         place = self.place_of(owner, name)
         if not self._is_shared or place.is_dir():
             return None
@@ -230,7 +230,7 @@ class JobFolder:
         return record
 
     def in_use_error(self, place: Path) -> JobInUseError | None:
-        """Return the error that `open` would raise because another program has the job open, or None.
+        """Return the error that `open` would raise if another program has the job open; None if no program has.
 
         No lock is kept, since the scheduler that owns the folder may be about to start again.
         """
@@ -258,11 +258,11 @@ class JobFolder:
         return self._lock is not None
 
     def last_holder(self, place: Path) -> Holder:
-        """Return the program that has a job open, or that had it open when the program's scheduler was killed."""
+        """Return the program that has a job open or, if a scheduler was killed, that had the job open then."""
         return holder_of(place / LOCK)
 
     def is_own(self, holder: Holder) -> bool:
-        """Return whether `holder` is the program of this process. Its earlier scheduler may still be ending."""
+        """Return whether `holder` is this program, in which an earlier scheduler may still be ending."""
         return holder.pid == self._holder.pid
 
     def shut(self, record: JobRecord) -> None:
@@ -321,16 +321,16 @@ class JobFolder:
     # Jobs that expire
 
     def note_jobs(self) -> None:
-        """Note the present jobs. `look` reads jobs that are new, or that another program has changed."""
+        """Note which jobs exist. The next `look` reads the new ones, and those that another program has changed."""
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Examine jobs for about `REMOVAL_SECONDS`, at least one, and remove expired jobs unless open or unreadable.
+        """Examine jobs for about `REMOVAL_SECONDS`, at least one. Remove expired jobs, except open or unreadable ones.
 
         Jobs that a scheduler finds at its start stay until the next search. Their programs may be about to reconnect.
 
         Returns:
-            the places of examined jobs, each with its summary, or None if the job was removed; whether there are more.
+            the places of examined jobs, each with its summary, or None if the job was removed; whether more are due.
         """
         found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS
@@ -404,7 +404,7 @@ class JobFolder:
 
 
 def _deletion(folder: Path) -> Iterator[None]:
-    """Delete a folder, one file in each step. Files that cannot be deleted are left to a later start."""
+    """Delete a folder, one file in each step. A later start deletes the files that cannot be deleted now."""
     for place, _, files in os.walk(folder):
         for name in files:
             with contextlib.suppress(OSError):
@@ -436,7 +436,7 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, JobSummary | Exception]]:
 
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
-    """Open a record, with the owner of its folder as owner, since the job may have been transferred."""
+    """Open a record, and set its owner to the owner of its folder, since the job may have been transferred."""
     owner = unquote(place.parent.name)
     check_job_name(owner)
     record = JobRecord.open(place, writing=writing)
@@ -455,7 +455,7 @@ def _summary_of(place: Path) -> JobSummary:
 def expires_at(summary: JobSummary) -> float:
     """Return when a job expires, in seconds since 1970.
 
-    A job that can still run without a client, or has a damaged time of the last change, never expires.
+    A job never expires if it can run without a client, or if the time of its last change is damaged.
     """
     if summary.runs_alone or summary.changed <= 0:
         return NEVER
@@ -468,7 +468,7 @@ def is_expired(summary: JobSummary) -> bool:
 
 
 def _due(summary: JobSummary) -> float:
-    """Return when a job that is not open must be examined: when it expires, or to check that it runs."""
+    """Return when to examine a job that is not open: when it expires or, if it should run, after a pause."""
     return time.time() + RUN_AGAIN_SECONDS if summary.runs_alone else expires_at(summary)
 
 

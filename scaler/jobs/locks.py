@@ -74,10 +74,10 @@ def _name(descriptor: int, holder: Holder) -> None:
 
 
 def release(descriptor: int, *, keeps_name: bool = False) -> None:
-    """Release a lock. If a free lock still names a holder, the lock was released by the end of the holder's process.
+    """Release a lock, and clear the name in its file. If a process ends without this call, the name stays in the file.
 
     Args:
-        keeps_name: whether to keep the name of an earlier holder, because the lock was only tried.
+        keeps_name: whether to keep the name of an earlier holder, because the caller only tested the lock.
     """
     if not keeps_name:
         with contextlib.suppress(OSError):

@@ -80,7 +80,7 @@ __all__ = [
 ]  # fmt: skip
 
 DATABASE, VALUES = "job.sqlite", "values"
-"""Names of the database and of the folder of value files, in the folder of a job."""
+"""The names, in the folder of a job, of its database and of its folder of value files."""
 
 PART = ".part-"
 """Prefix of the names of folders that are being created or removed."""
@@ -88,7 +88,7 @@ PART = ".part-"
 ONCE = ", and has the option at_most_once"
 
 REQUESTS = 16
-"""How many of the latest requests that changed the record are remembered."""
+"""The number of requests that a record remembers: the latest ones that have changed the record."""
 
 
 class JobRecord:
@@ -113,11 +113,11 @@ class JobRecord:
         self._check_rows()
         self._examine(writing)
         self.first_failures = self._read_first_failures()
-        """failures of the first failed rows, as of the opening of the record"""
+        """the failures of the first failed rows at the time when the record was opened"""
 
     @classmethod
     def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
-        """Create the record of a new job durably in a new folder, renamed when the record is complete."""
+        """Create the record of a new job in a temporary folder, which is renamed when the record is complete."""
         part = cls.make(folder, terms)
         try:
             part.rename(folder)
@@ -191,7 +191,7 @@ class JobRecord:
             self._connection.execute("COMMIT")
 
     def renew(self) -> bool:
-        """Read the present state of the database. Return False if the record has changed and must be opened again."""
+        """Let later reads see the present database. Return False if the record has changed and must be opened again."""
         self.rest()
         self._connection.execute("BEGIN")
         return self._commits_seen() == self._seen and self.is_in_place()
@@ -224,13 +224,13 @@ class JobRecord:
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
 
     def _check_rows(self) -> None:
-        """Raise `RecordError` if the record names more rows than its database has room for."""
+        """Raise `RecordError` if the record claims more rows than a database of its size can hold."""
         most = schema.size_of(self.folder / DATABASE)
         if DIGEST_BYTES * self.rows > most:
             raise RecordError(f"it names {self.rows:,} rows, and its database has room for {most // DIGEST_BYTES:,}")
 
     def _examine(self, writing: bool) -> None:
-        """Find missing data by names, sizes and counts alone, and record which data is missing."""
+        """Find missing data by a comparison of names, sizes and counts only, and record which data is missing."""
         if writing:
             self.begin()
         reasons = self._why_lost()
@@ -317,7 +317,8 @@ class JobRecord:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
-        """Fail the rows with results in damaged pages, so that other rows are usable. Return whether such rows exist.
+        """Fail the rows whose results are in damaged pages, so that other rows stay usable. Return whether a row
+        failed.
 
         Raises:
             sqlite3.Error, OSError: if salvage fails; the record is then unchanged.
@@ -335,9 +336,10 @@ class JobRecord:
         return True
 
     def add_object(self, new: JobObject) -> None:
-        """Store a function or a value of rows, in place of a damaged object with the same id.
+        """Store a function or a value of rows. Replace a damaged object that has the same id.
 
-        If the function named by the terms is missing or damaged, an added function takes its place, from any client.
+        If the function that the terms name is missing or damaged, the next added function, of any client, takes its
+        place.
         """
         named = self.terms.function_id
         ids = self._objects.ids()
@@ -465,13 +467,13 @@ class JobRecord:
         return self._results.has_failed(status)
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
-        """Reopen failed rows, so that they run again: all, or those with a `TaskStatus`. Return these rows."""
+        """Let failed rows run again: all, or only those with a `TaskStatus`. Return these rows."""
         rows = self._results.reopen_failed(status)
         self._reopened.add(rows)
         return rows
 
     def reopen_rows(self, rows: Iterable[int]) -> list[int]:
-        """Reopen those of the given rows that have failed, so that they run again. Return the reopened rows."""
+        """Let those of the given rows that have failed run again. Return the rows that run again."""
         reopened = self._results.reopen_failed(None, {*rows})
         self._reopened.add(reopened)
         return reopened
@@ -504,15 +506,15 @@ class JobRecord:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the rows must not change, because a call other than the one that started this version needs them."""
+        """Whether the rows must not change, because they are needed by a call that has not started this version."""
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that a call other than the call that started this version relies on the rows."""
+        """Record that the rows are needed by a call that has not started this version."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:
-        """Record a request that changed the record, to recognize a resent request."""
+        """Record that a request has changed the record, so that the request is recognized if it is sent again."""
         self._facts.set("requests", json.dumps([*self._requests(), token.hex()][-REQUESTS:]))
 
     def has_done(self, token: bytes) -> bool:
@@ -607,7 +609,7 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of ended rows from `first` on, in `count` rows: about `most_bytes` at most, at least one."""
+        """Return results of ended rows among `count` rows from `first` on: about `most_bytes`, at least one result."""
         return self._results.read(first, count, most_bytes)
 
     def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[RowResult], int]:
@@ -647,7 +649,7 @@ class JobRecord:
 
     @property
     def duration_us(self) -> int:
-        """Total duration of the runs whose rows have ended, in microseconds."""
+        """The sum of the durations of all ended rows, in microseconds."""
         return sum(each.duration_us for each in self.ranges.values())
 
     @property

@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 from scaler.jobs.values import Frames
 
 OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
-"""The states of a job. `STOPPED`: too many rows have failed, or the job cannot continue for another reason."""
+"""The states of a job. A job is `STOPPED` if too many rows have failed, or if it cannot continue for another reason."""
 
 PAUSED = "paused"
 """The displayed state of an open job whose owner is locked out. Records do not store this state."""
 
 BY_KEY, BY_FILE = "key", "ipc"
-"""The ways for an owner to connect: with a key on the scheduler's list, or by the permissions of a folder."""
+"""The two ways in which an owner connects: with a key on the scheduler's list, or by the permissions of a folder."""
 
 ENDED_WELL, FAILED = 1, 2
-"""Values of `ended_rows` for a row that has ended. A row that has not ended has 0."""
+"""The two values of `ended_rows` for a row that has ended, done or failed. An open row has the value 0."""
 
 KEEP_SECONDS = 30 * 86400.0
 """How long a job is kept after its last change, unless its program sets another time."""
 
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
-"""Values of `TaskStatus`: the function raised an exception; the row reached no worker; the row's result is lost."""
+"""Values of `TaskStatus`, in order: the function raised an exception; no worker got the row; the result was lost."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class JobTerms:
     prefix: bytes
     """the first bytes of the ids of the job's tasks"""
     function_id: bytes
-    """the id of the function; until a function is stored, the id that the submitting program named"""
+    """the id of the function; while no function is stored, the id that the submitting program has announced"""
     function: str
     """the name of the function, for display"""
     program: str = ""
@@ -48,7 +48,7 @@ class JobTerms:
     python: str = ""
     """the minor version of Python that wrote the values of the job"""
     fingerprint: dict[str, str] = field(default_factory=dict)
-    """a hash of each part of the function; equal hashes mean the same function"""
+    """one hash for each part of the function; two functions with equal hashes are the same"""
     options: bytes = b""
     priority: int = 0
     task_name: str = ""
@@ -88,7 +88,7 @@ class RowRange(NamedTuple):
     done: int = 0
     failed: int = 0
     duration_us: int = 0
-    """total duration of the runs of the range's ended rows, in microseconds"""
+    """the sum of the durations of the ended rows, in microseconds"""
 
     @property
     def n_open(self) -> int:
@@ -148,5 +148,5 @@ class JobSummary:
 
 
 def n_bytes(results: Sequence[RowResult]) -> int:
-    """Return the total size of the values of results."""
+    """Return the total size of the values in some results."""
     return sum(len(frame) for result in results for frame in result.frames)

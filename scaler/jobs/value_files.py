@@ -36,14 +36,14 @@ class ValueFiles:
         with os.scandir(folder) as entries:
             found = {entry.name: entry.stat() for entry in entries if entry.is_file(follow_symlinks=False)}
         self.sizes = {name: each.st_size for name, each in found.items() if each.st_uid in (os.geteuid(), 0)}
-        """sizes of regular files of this user or root, by name; all other entries count as damage"""
+        """name -> size of each regular file of this user or root; every other entry of the folder counts as damage"""
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._released: set[str] = set()
-        """files that the next commit releases; until then, table lines on disk still name these files"""
+        """files to remove after the next commit; until then, table lines on disk still name these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return the sizes of the frames, and the value for the database; None for a value that was written to a file.
+        """Return the sizes of the frames, and the value for the database: None if the value was written to a file.
 
         While a table line on disk still names the file, the new value goes to the database, whatever its size.
         """
@@ -112,7 +112,7 @@ class ValueFiles:
         raise DamagedError(why)
 
     def _read(self, name: str, size: int) -> bytes:
-        """Return the content of a file of `size` bytes. Raises `DamagedError` for another size or no regular file."""
+        """Return the content of a file. Raises `DamagedError` if the file is not regular, or not of `size` bytes."""
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             found = os.fstat(descriptor)
@@ -135,7 +135,7 @@ class ValueFiles:
         self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """Remove the released files if the changes are on disk (`is_kept`); otherwise the files stay."""
+        """Remove the released files if the changes were committed (`is_kept`); else keep these files."""
         for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)

@@ -19,7 +19,7 @@ _ROW = struct.Struct("<III")
 
 
 class RowArguments(NamedTuple):
-    """The arguments of one call, as in a `Task`."""
+    """The arguments of the call for one row, in the form that a `Task` has."""
 
     payload: bytes
     object_ids: bytes = b""
@@ -27,12 +27,12 @@ class RowArguments(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the arguments consist of a payload only, without objects and frames."""
+        """Whether the arguments are only a payload, without objects and frames."""
         return not (self.object_ids or self.frames)
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
-    """Pack blocks: the length of each block, followed by the bytes of all blocks."""
+    """Return blocks packed into one: the length of each block, then the bytes of all blocks."""
     return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
 
 
@@ -63,7 +63,7 @@ class PackedBlocks:
         return b"".join((self._lengths[4 * at : 4 * end], self._blocks[self._ends[at] : self._ends[end]]))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many blocks from `at` on fit into `most_bytes`; at least one block, unless `at` is the end."""
+        """Return how many blocks from `at` on have together at most `most_bytes`; at least one, except at the end."""
         n_fitting = bisect_right(self._ends, self._ends[at] + most_bytes) - 1 - at
         return min(most, max(1, n_fitting), len(self._ends) - 1 - at)
 

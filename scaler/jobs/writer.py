@@ -24,7 +24,7 @@ from scaler.jobs.record import JobRecord
 Order: TypeAlias = Callable[[], Any]
 """A function that changes or reads records, run in the job writer's thread."""
 Answer: TypeAlias = Callable[[Any, BaseException | None], None]
-"""A callback for the return value or exception of an order, run in the job writer's thread."""
+"""A callback, run in the job writer's thread, which gets the return value or the exception of an order."""
 
 Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
 Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
@@ -34,7 +34,7 @@ GROUP_MOST = 512
 
 
 class JobWriter:
-    """A queue of orders, and the thread that runs these orders in sequence.
+    """A queue of orders, and the thread that runs the orders one after another.
 
     Args:
         has_thread: whether to start a thread; without a thread, orders run when `work` is called.
@@ -73,7 +73,7 @@ class JobWriter:
                 self._wake.clear()
 
     def work(self) -> None:
-        """Run all queued orders, and all deferred work unless the thread is to end."""
+        """Run all queued orders and, unless the thread is about to end, all deferred work."""
         may_tidy = True
         while self._orders or (may_tidy and not self._is_ending):
             if self._orders:

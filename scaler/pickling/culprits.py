@@ -19,10 +19,10 @@ from scaler.pickling.pickler import Pickler
 from scaler.texts import described, shown
 
 SEARCH_SECONDS = 0.25
-"""The processor time after which the search ends. Code of the searched values may exceed it."""
+"""The CPU time after which the search ends. Code of a searched value may delay the end."""
 
 DEPTH_MOST = 16
-"""The greatest depth of the search, because longer paths are of no use to readers."""
+"""The greatest depth of the search. Longer paths would not help a reader."""
 
 _READERS = frozenset({"_frozen_importlib", "cloudpickle", "copyreg", "importlib", "pickle", "scaler"})
 """The packages whose code reads values."""
@@ -43,7 +43,7 @@ _Part: TypeAlias = tuple[str, object, object]
 def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
     """Return which part of a value cannot be serialised, as in `[3]['lock'] (_thread.lock)`.
 
-    Return "" if the culprit is the value itself, or if no part was found within `seconds` of processor time.
+    Return "" if the culprit is the value itself, or if no part was found within `seconds` of CPU time.
     """
     try:
         found = _Search(time.thread_time() + seconds).inside(value, "")
@@ -81,7 +81,7 @@ def _called(frame: FrameType, module: str) -> str:
 
 
 class _OutOfTimeError(Exception):
-    """The search has used up its processor time."""
+    """The search has used up its CPU time."""
 
 
 class _Search:
@@ -121,7 +121,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts from the first failing one on, and maybe a few before it, as parts are tested in groups."""
+        """Return the parts from the first failing one on, after a few good ones at most: parts are tested in groups."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2
@@ -156,7 +156,7 @@ def _extended(path: str, text: str, key: object) -> str:
 
 
 def _parts(value: Any) -> Iterator[_Part]:
-    """Yield the values that a value is pickled with, and the name of each."""
+    """Yield the values that are pickled with a value, each with a name."""
     cls = type(value)
     if cls is FunctionType:
         yield from _parts_of_function(value)

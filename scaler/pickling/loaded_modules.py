@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.2
 """The pause between two checks of the files; longer only if `WAIT_PER_LOOK` requires it."""
 
 WAIT_PER_LOOK = 20
-"""The least pause after a check, as a multiple of its duration. So slow file systems cost 5 % at most."""
+"""The pause after a check lasts at least this many times as long as the check, which thus costs at most 5 %."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Modification time, size and inode of a file. An edit changes them."""
@@ -31,7 +31,7 @@ Contents: TypeAlias = dict[Any, Any]
 """The identities of the values in a module, by name. A reload of the module changes them."""
 
 Version: TypeAlias = tuple[Stamp, Contents | None]
-"""The stamp of a module's file, and the contents of the loaded module; None instead of contents if it is not loaded."""
+"""The stamp of a module's file, and the contents of the module, or None if the module is not loaded."""
 
 
 class ModuleVersions:
@@ -194,7 +194,7 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of the packages `tops`, and the user's modules whose sources may use these.
+    """Return the loaded modules of the packages `tops`, and those of the user's packages whose sources may use them.
 
     Args:
         sources: the sources of modules that were not loaded from a file.
@@ -242,7 +242,7 @@ _events = _ReloadEvents()
 
 
 class ReloadWatch:
-    """Checks the modules with `look` when that is due: after each of `_ReloadEvents`, and from time to time."""
+    """Checks modules with `look` after each event that `_ReloadEvents` counts, and from time to time."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look

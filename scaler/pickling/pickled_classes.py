@@ -28,7 +28,7 @@ _CLASSES_MOST = 256
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
 _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
-"""Private parts of cloudpickle, if present: the table of classes by id, and the function that gives a class an id."""
+"""Private parts of cloudpickle: the table of classes by id; the function that gives a class an id. None if missing."""
 
 _PYTHONS = "_abc_impl"
 """The name of an attribute that Python sets, although it does not begin and end with two underscores."""
@@ -118,4 +118,4 @@ def _dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:
 _CAN = _by_identity is not None and _identity_of is not None and sys.implementation.name == "cpython"
 
 dumps: Callable[..., bytes] = _dumps if _CAN else pickler.dumps
-"""Returns the pickle of a result. Takes the arguments of `cloudpickle.dumps`."""
+"""Return the pickle of a result. Takes the arguments of `cloudpickle.dumps`."""

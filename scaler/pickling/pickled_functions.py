@@ -43,7 +43,7 @@ def was_read(function: Callable[..., Any], frames: Sequence[bytes]) -> None:
 
 
 def read_from(function: Callable[..., Any], state: tuple[Any, ...] | None) -> Sequence[bytes] | None:
-    """Return the frames that `function` was read from; None if unknown, or if `state`, its present key, differs."""
+    """Return the frames from which `function` was read; None if unknown, or if the key has changed since to `state`."""
     known = _read.get(function) if state else None
     return known[1] if known is not None and known[0] == state else None
 

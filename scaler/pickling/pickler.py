@@ -28,14 +28,14 @@ Reduced: TypeAlias = Any
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3
-"""The position of the class attributes among the arguments of the function with which cloudpickle makes a class."""
+"""cloudpickle makes a class with a function; this is the position of the class attributes among its arguments."""
 
 _OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
 """Attributes that `functools.lru_cache` sets itself."""
 
 
 def is_by_value(reduced: Reduced) -> bool:
-    """Return whether cloudpickle writes a class by value, and not by name; `reduced`: what it writes for the class."""
+    """Return whether cloudpickle writes a class by value, not by name. `reduced`: what cloudpickle writes for it."""
     return type(reduced) is tuple and len(reduced) == 6
 
 
@@ -136,7 +136,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 Pickler: Any = _Pickler if sys.implementation.name == "cpython" else cloudpickle.Pickler
-"""The class of the pickler. In other Pythons than CPython it is cloudpickle's, which has other hooks there."""
+"""The class of the pickler: in CPython `_Pickler`; elsewhere that of cloudpickle, which has other hooks there."""
 
 
 def dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:

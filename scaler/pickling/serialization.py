@@ -40,13 +40,13 @@ FRAME_BYTES = 8 * 1024
 """The largest argument in the block of its call. Larger arguments are sent as frames, which are not copied."""
 
 CARRIED_BYTES = 1 << 20
-"""The most bytes of frames that are sent with one call; further arguments become objects."""
+"""The most bytes of frames that are sent with one call. Arguments beyond this limit become objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""The most bytes of values in one block of arguments. In a larger block, the largest values are sent separately."""
+"""The most bytes of values in one block of arguments. Above it, the largest values are sent outside the block."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""The smallest value of a large block that is sent separately; for smaller values, that costs more than it saves."""
+"""The smallest value that is taken out of a large block. To send a smaller one separately costs more than it saves."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -264,7 +264,7 @@ Named: TypeAlias = Callable[[str], Callable[..., Any]]
 
 
 def serves_nothing(name: str) -> Callable[..., Any]:
-    """Raise `DeserializeObjectError`: this cluster serves no named functions."""
+    """Raise `DeserializeObjectError`, in a cluster that serves no named functions."""
     raise DeserializeObjectError(
         f"this cluster serves no function by the name {name!r}: start it with --functions {name}=MODULE:FUNCTION"
     )
@@ -355,9 +355,9 @@ _RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position 
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""Kinds of arguments. `OWN_OBJECT` was made for this argument only, so the task may change the object."""
+"""Kinds of arguments. An `OWN_OBJECT` was made for one argument only, so the task may change it."""
 PICKLED = pickle.PROTO
-"""The first byte of a block that is one pickle, of a tuple of positional arguments. It is no kind of argument."""
+"""The first byte of a block that is one pickle of a tuple of positional arguments. This byte is no kind of argument."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
@@ -370,7 +370,7 @@ def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"")
     """Return the entry in a block for an argument whose frames follow those of earlier arguments of the call.
 
     Args:
-        pickle_of_them: a small first frame, which is part of the block.
+        pickle_of_them: the first frame of the argument, if small, which is part of the block.
     """
     return argument_block(FRAMES, _FRAMES.pack(len(frames), size_of(frames)) + pickle_of_them, name)
 

@@ -83,7 +83,7 @@ class Shipped:
         return {name: source.text for name, source in self._sources.items()}
 
     def packed(self) -> bytes:
-        """Return the packed modules of the client; if it has no modules, those that were shipped to this process."""
+        """Return the packed modules of the client; if it has none, the modules that were shipped to this process."""
         return self._packed or _installed.packed
 
     def _pack(
@@ -110,7 +110,7 @@ class Shipped:
 
 
 _ORIGIN = int.from_bytes(os.urandom(8), "big")
-"""A random id of the process that imported this module first, and of its forks, which have the same modules."""
+"""A random id of the process that imported this module first. Its forks have the same id, as they have its modules."""
 
 
 _NOT_SENT = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)

@@ -32,7 +32,7 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Flags of `recvmsg`: that child programs inherit no received descriptors (Linux only); and that some were dropped."""
+"""Flags of `recvmsg`, in this order: child programs inherit no received descriptors (Linux only); some were dropped."""
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71
@@ -65,7 +65,7 @@ class Channel:
         self._descriptors: deque[int] = deque()
         """descriptors of received blocks whose messages are not complete yet"""
         self._error: ChannelClosedError | None = None
-        """the reason for which nothing can be received any longer; raised after all earlier messages were returned"""
+        """why no more data can be received; raised after all earlier messages were returned"""
         self._pending: deque[tuple[Any, SharedBlock | None]] = deque()
         self.descriptor = connection.fileno()
 
@@ -146,7 +146,7 @@ class Channel:
     # In
 
     def receive(self) -> list[Message]:
-        """Return messages that have arrived; a blocking end waits for the first one. Further messages may be left.
+        """Return messages that have arrived; more may be left. A blocking end waits for the first message.
 
         Raises:
             ChannelClosedError: if the other end has closed the channel, and all messages that it sent were returned.

@@ -183,7 +183,7 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process, and name the task that has lost an object as the cause, or it would be retried forever."""
+        """End the process, and blame the task that has lost an object, because that task would be retried forever."""
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
         self._words[0] = self._number + 1
@@ -242,7 +242,7 @@ class Processor:
         after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
-        """Run the rows of a range, numbered from `number` + 1, with `left` tasks after it. Return the last number."""
+        """Run the rows of a range, after task `number`. Return the last row's number. `left`: how many tasks follow."""
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
         if uplink.is_batching:
             uplink.send_before(task)
@@ -335,9 +335,9 @@ class Processor:
             rows.blocks.append(result.payload)
 
     def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
-        """Run a few tasks at a time. At a limit, end the process, and the remaining tasks return to the slot.
+        """Run a few tasks at a time. At a limit, end the process; the slot then gets the remaining tasks back.
 
-        The process does not end while clients in it have open tasks, which would end with it.
+        The process stays while clients in it have open tasks, which would be lost.
         """
         done = 0
         while done < len(tasks) and not self._is_over:
@@ -348,9 +348,9 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run tasks up to the first one whose GPUs this process cannot open. A fresh process runs the others.
+        """Run the tasks before the first one whose GPUs this process cannot open. A fresh process runs the others.
 
-        The process does not end while clients in it have open tasks, which would end with it.
+        The process stays while clients in it have open tasks, which would be lost.
         """
         for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.can_run(numbers) or self.waiting.is_needed())
@@ -431,7 +431,7 @@ class Processor:
     # Interrupting
 
     def interrupt(self, _signal: int, frame: FrameType | None) -> None:
-        """Raise `TaskInterrupt` in the executed task if that is the task to interrupt.
+        """Raise `TaskInterrupt` in the executed task, if the agent has named this task for an interrupt.
 
         This raises at most once per task, and only while `_run` is prepared for an exception. Otherwise the agent sends
         the signal again.
@@ -510,4 +510,4 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""The modules of Scaler that can be interrupted: they read and write values, and keep no half-read value."""
+"""The modules of Scaler that can be interrupted, as they only read and write values and keep no half-read value."""

@@ -84,13 +84,13 @@ class ProgressPage:
         self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
-        """Return how long the task with this number has been executed, never overestimated; 0 if it is not executed."""
+        """Return how long the task with this number has been executed, or less; 0 if the task is not executed now."""
         started_ns = int(self.words[4])
         return now - started_ns / 1e9 if number and self.words[0] == number else 0.0
 
     @property
     def failure(self) -> str:
-        """The reason for which the process could not be prepared for tasks; empty if it could be."""
+        """Why the process could not be prepared for tasks; empty if it was prepared."""
         return bytes(self._bytes[_TEXT_AT : _TEXT_AT + self.words[5]]).decode(errors="replace")
 
     @failure.setter

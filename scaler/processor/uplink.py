@@ -34,15 +34,15 @@ logger = logging.getLogger(__name__)
 SEND_AFTER_NS = 2_000_000
 """The longest time for which a result waits for the results of the next tasks, so that they are sent together."""
 SEND_AT_ONCE_US = 6_000
-"""The duration of a task above which its result is sent at once, because the agent sends the next task after it."""
+"""If a task takes longer than this, its result is sent at once, because the agent assigns further tasks after it."""
 BATCH_NS = 30_000_000
 """The longest wait of results that are only useful together; shorter if the next task is expected to take longer."""
 REMAINING_US = 8_000
-"""The expected duration of the remaining tasks below which all results are sent, so that new tasks arrive in time."""
+"""If the remaining tasks will take less than this, all results are sent, so that new tasks arrive in time."""
 LATE_SECONDS = 0.1
 """How often the flusher checks for late results. Each check takes the interpreter from the task for a moment."""
 LATE_NS = 100_000_000
-"""The age at which the first rows of a range are sent before the others; splitting a range costs more than waiting."""
+"""The first results of a range are sent before its end only at this age, because waiting costs less than splitting."""
 TICK_SECONDS = 0.003
 """How often the flusher checks for other unsent results while tasks run."""
 IDLE_TICKS = 2
@@ -74,7 +74,7 @@ class UnsentRows:
         self._since_ns = perf_counter_ns()
 
     def skip(self) -> None:
-        """Skip the next row, whose result is sent separately. The results of all rows before it must have been sent."""
+        """Skip the next row, whose result is sent separately. The caller has sent the results of all rows before it."""
         self._row += 1
 
     @property
@@ -144,7 +144,7 @@ class Uplink:
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Send a result soon. After the last result of a batch (`is_last`), the caller sends all unsent results."""
+        """Send a result soon or now. After the last one of a batch (`is_last`), the caller sends all unsent results."""
         unsent = self._unsent
         unsent.append(result)
         if is_last and not self.is_batching:
@@ -162,7 +162,7 @@ class Uplink:
             self.send_results()
 
     def put_batched(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Put a result that is only useful with others of its function: sent when several are unsent, or by `receive`.
+        """Queue a result that is only useful with others of its function. A later call or `receive` sends them.
 
         Args:
             left: how many tasks of the same batch have not started.
@@ -207,7 +207,7 @@ class Uplink:
                 rows.skip()
 
     def close_rows(self, left: int) -> None:
-        """End the running range, and put its unsent results, while `left` tasks of the same batch have not started."""
+        """End the running range, and queue its unsent results. `left`: how many tasks of the batch have not started."""
         with self._lock:
             rows, self._rows = self._rows, None
         result = None if rows is None else rows.take()
@@ -233,7 +233,7 @@ class Uplink:
             self.send_results()
 
     def put_line(self, line: TaskOutput) -> None:
-        """Send a line of output soon, before the result of its task. Safe to call from any thread."""
+        """Queue a line of output, to be sent soon and before the result of its task. Safe to call from any thread."""
         if not self._unsent:
             self._first_unsent_ns = perf_counter_ns()
         self.is_batching = False
@@ -242,13 +242,13 @@ class Uplink:
             self._has_results.set()
 
     def put_report(self, report: TaskOutput) -> None:
-        """Send the progress of a task, unless a newer report replaces it in time. Safe to call from any thread."""
+        """Queue a report of a task's progress; a newer report may replace it. Safe to call from any thread."""
         self._reports.append(report)
         if not self._take_report(perf_counter_ns()) and self._is_flusher_asleep:
             self._has_results.set()
 
     def send_results(self) -> None:
-        """Send all unsent results; of a running range, only when it is late."""
+        """Send all unsent results, but those of a running range only if they are late."""
         with self._lock:
             unsent = self._unsent
             self.is_batching = False
@@ -315,7 +315,7 @@ class Uplink:
                 idle_checks += 1
 
     def _take_report(self, now_ns: int) -> bool:
-        """Queue the latest report if one may be sent now, and return whether. Two threads may call this at once."""
+        """Queue the latest report, if it may be sent now. Return whether it may. Two threads may call this at once."""
         if now_ns < self._next_report_ns:
             return False
         self._next_report_ns = now_ns + REPORT_NS
@@ -333,7 +333,7 @@ class Uplink:
     # In
 
     def receive(self) -> Iterator[Batch[Any]]:
-        """Yield messages of the agent in order, and wait for each. Raises `ChannelClosedError` at the channel's end."""
+        """Yield the agent's messages in order; wait for each. Raises `ChannelClosedError` when the channel ends."""
         received = self._received
         while True:
             while received:

@@ -140,7 +140,7 @@ class HostShare:
 
 
 def _held(file: Path) -> StoredBytes:
-    """Return the bytes that another store holds. If its process has ended, return zero bytes and remove its file."""
+    """Return the bytes that another store holds; 0 if the store's process has ended, whose file is then removed."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

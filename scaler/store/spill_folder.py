@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 PIECE_BYTES = 4 << 20
 """The number of bytes written at a time, so that an agent is not busy for long."""
 FREE_PART = 10
-"""The part of the disk that stays free is 1 / `FREE_PART`, unless a setting limits the bytes of values."""
+"""Unless a setting limits the spilled bytes, one part in this number of the disk stays free."""
 RETRY_SECONDS = 5.0
 """The time until the removal of a file that could not be removed is retried."""
 
@@ -88,7 +88,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """The files of one store, accessed by the folder's descriptor, since another user could take a removed name.
+    """The files of one store, accessed by the folder's descriptor: if the folder is removed, others can take its name.
 
     Args:
         base: the folder in which the folder of the store is created.
@@ -116,7 +116,7 @@ class SpillFolder:
         return free_for_values(self.base) if self._keeps_free else NO_LIMIT
 
     def begin(self, object_id: ObjectId, block: SharedBlock) -> ValueWrite:
-        """Start writing a value. Create a removed folder again. Raises `OSError` if the disk is full, or fails."""
+        """Start writing a value; first create a missing folder. Raises `OSError` if the disk is full or fails."""
         try:
             return self._begin(object_id, block)
         except FileNotFoundError:
@@ -185,7 +185,7 @@ class SpillFolder:
             raise OSError(errno.EIO, f"the file of the value {object_id.hex()} differs from what was written")
 
     def remove(self, object_id: ObjectId) -> None:
-        """Remove a value; `unlink_some` unlinks the file later. Values lost with a removed folder are ignored."""
+        """Remove a value; `unlink_some` unlinks its file later. Values lost with a removed folder are ignored."""
         if object_id in self._sizes:
             self._removed[object_id] = None
 
@@ -245,7 +245,7 @@ class SpillFolder:
 
 
 class ValueWrite:
-    """A value, `block`, that is being written to its file. `checksum` is that of the bytes written so far."""
+    """A write of a value, `block`, to its file. `checksum`: the checksum of the bytes written so far."""
 
     def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:
         """Create the file. `folder`: the descriptor of the folder for the file."""

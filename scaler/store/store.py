@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 DISK_PAUSE_SECONDS = 5.0
 """How long the store writes nothing to the disk after a disk error."""
 FREE_SECONDS = 0.005
-"""How long memory and files of dropped values are freed in one go."""
+"""How long memory and files of dropped values are freed before the store pauses."""
 RAISE_LIMIT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
@@ -103,10 +103,10 @@ class ValueStore:
         self._memories: dict[Memory, _Contents] = {}
         """the values in each shared memory of the store's budget; the least recently used memory is first"""
         self._held: dict[weakref.ref[Memory], int] = {}
-        """bytes in each memory that this store or a reader uses"""
+        """memory -> the bytes in it that this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
-        """memory that was freed and is still counted; added by the thread in which its last reader ends"""
+        """freed memories that are still counted; each is added by the thread in which the memory's last reader ends"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
@@ -182,7 +182,7 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where other processes find a value in shared memory; empty if it is elsewhere. Raises as `find`."""
+        """Return where other processes find a value in shared memory; empty if it is not there. Raises as `find`."""
         _, block = self.find(object_id)
         return b"" if block is None else block.location()
 
@@ -274,7 +274,7 @@ class ValueStore:
         return self._can_write() and any(each.n_bytes <= self._free_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
-        """Free dropped values, and spill a piece of a value if over the budget. Return whether work is left."""
+        """Free dropped values and, if over the budget, spill a piece of a value. Return whether work is left."""
         may_free_more = self._free_some()
         return bool(self._dropped) or self._spill_some() or may_free_more
 
@@ -321,9 +321,9 @@ class ValueStore:
         return True
 
     def _compact_slab(self) -> bool:
-        """Move the values of a slab that is less than half full to the slab being filled. Return whether any moved.
+        """Move the values of a slab that is less than half full to the slab being filled. Return whether one was moved.
 
-        Skips slabs with readers and the slab with the next value to spill.
+        Slabs with readers, and the slab with the next value to spill, are skipped.
         """
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}
@@ -369,7 +369,7 @@ class ValueStore:
         return self.cold_most - self.cold_bytes - self._share.others.cold
 
     def _next_cold(self) -> ObjectId | None:
-        """Return a value to spill that fits on the disk: from the least recently used memory without readers."""
+        """Return a value to spill: one that fits on the disk, in the least recently used memory without readers."""
         room = self._free_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
         for memory, contents in self._memories.items():

@@ -19,10 +19,10 @@ from scaler.jobs.tables.schema import RecordError
 SUM_BYTES = 4
 
 SIGN = 2**31
-"""Offset that is subtracted from a checksum, to store it as a signed number in the database."""
+"""A checksum minus this number is stored, because numbers in the database are signed."""
 
 HOW_SEED = 0x9E3779B1
-"""Factor of `how` in seeds. It is odd and large, so that nearby rows with different statuses have different seeds."""
+"""Factor of `how` in seeds; odd and large, so that the seeds of nearby rows with different statuses differ."""
 
 
 class DamagedError(RecordError):
@@ -47,7 +47,7 @@ def number_of(checksum: bytes) -> int:
 
 
 def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:
-    """Return the checksums of consecutive packed rows. `ends`: the start of the first block, then each block's end."""
+    """Return the checksums of consecutive packed rows. `ends`: where the first row starts, then where each row ends."""
     n_rows, seed = len(ends) - 1, seed_of(row, how)
     blocks = [value[begin:end] for begin, end in pairwise(ends)]
     return struct.pack(f"<{n_rows}I", *map(zlib.crc32, blocks, range(seed, seed + n_rows)))

@@ -15,7 +15,7 @@ from scaler.jobs.values import Frames
 
 DIGEST_BYTES = 8
 PLACES_MOST = 1024
-"""Limit of the processes of a job whose facts are stored. Failures in further processes are stored without facts."""
+"""The most processes whose facts one job stores. Failures in further processes are stored without facts."""
 
 
 class FailurePlaces:
@@ -25,7 +25,7 @@ class FailurePlaces:
         self._facts = facts
 
     def cut(self, frames: Frames) -> Frames:
-        """Store the facts about the process of a failure. Return the frames with a digest instead of the facts."""
+        """Store the facts about the process of a failure. Return its frames, in which a digest replaces the facts."""
         payload, end = frames[0], _end_of_message(frames[0])
         place = bytes(payload[end:])
         if len(frames) > 1 or len(place) <= DIGEST_BYTES:
@@ -37,7 +37,7 @@ class FailurePlaces:
         return (bytes(payload[:end]) + digest,)
 
     def restored(self, frames: Frames) -> Frames:
-        """Return the frames of a failure with the facts about its process. Unknown facts are left out."""
+        """Return the frames of a failure, in which the stored facts replace the digest. Unknown facts are left out."""
         payload, end = frames[0], _end_of_message(frames[0])
         digest = bytes(payload[end:])
         if len(frames) > 1 or len(digest) != DIGEST_BYTES:

@@ -22,7 +22,7 @@ DIGEST_BYTES = 8
 """Size of the digest of a row."""
 
 NOT_COMPARED = bytes(DIGEST_BYTES)
-"""The digest of a row whose arguments cannot be compared. This digest equals no digest, not even itself."""
+"""The digest of a row whose arguments cannot be compared. Comparisons treat it as different from every digest."""
 
 
 class RowsDiffer(RecordError):  # noqa: N818 - part of normal use, no error of the record
@@ -158,7 +158,7 @@ class JobRanges:
                 raise RowsDiffer(row, f"row {row} has different arguments than the job has stored")
 
     def _same_bytes(self, known: RowRange, new: SubmittedRange, rows: list[int]) -> set[int]:
-        """Return the rows whose arguments have the same bytes. This recognizes resent rows that cannot be compared."""
+        """Return those of `rows` whose old and new arguments have the same bytes, for rows that cannot be compared."""
         if not rows:
             return set()
         try:
@@ -202,7 +202,7 @@ class JobRanges:
             self._files.release([name] if found.fetchone() else [])
 
     def part_until(self, n_rows: int) -> SubmittedRange | None:
-        """Return the part before row `n_rows` of the range that a cut at this row divides; None if no range is divided.
+        """Return the rows before row `n_rows` in the same range; None if this row starts a range, or does not exist.
 
         Raises:
             DamagedError: if the arguments of this range are damaged.
@@ -268,7 +268,7 @@ class JobRanges:
         return block
 
     def _checked_block(self, first: int) -> tuple[bytes, str]:
-        """Return the arguments of a range, and why they are damaged. The reason is empty if they are intact."""
+        """Return the arguments of a range, and why they are damaged: an empty text if they are intact."""
         found = self._connection.execute("SELECT sizes, sum, value FROM ranges WHERE first = ?", (first,)).fetchone()
         sizes, checksum, value = found
         try:

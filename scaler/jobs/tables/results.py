@@ -24,7 +24,7 @@ from scaler.jobs.values import PackedBlocks, pack
 COLUMNS = "row, count, how, sizes, sums, value"
 
 VERSION_SHIFT = 8
-"""Bits by which the version is shifted in `how`, the sum of status and version. 0 takes no byte on disk."""
+"""`how` is the version, shifted left by this number of bits, plus the status. SQLite stores a `how` of 0 in no byte."""
 
 STATUS_MASK = 255
 STATUSES = 16
@@ -50,7 +50,7 @@ class ResultLine(NamedTuple):
     sizes: bytes | None
     """the packed sizes of the frames; None: the value has one frame, in the database"""
     sums: bytes
-    """the checksum of each row; for several rows, also of the whole value. On disk, a single checksum is a number"""
+    """one checksum for each row and, for several rows, one for the whole value. On disk, a single one is a number"""
     value: bytes | None
     """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
@@ -82,7 +82,7 @@ class Results:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
         self._places = places
         self.became_failed: list[RowResult] = []
-        """failures of done rows whose results were found damaged or missing, until `JobRecord.take_damaged`"""
+        """failures of done rows whose results were found damaged or missing; `JobRecord.take_damaged` takes them"""
 
     # Changes
 
@@ -117,7 +117,7 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line for several rows, several frames, or a file; no line if the row already has a result."""
+        """Return the line of a result with several rows, several frames or a file; no line if its row has a result."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
@@ -153,7 +153,7 @@ class Results:
         return self._connection.execute(query).fetchone() is not None
 
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
-        """Drop failures, so that their rows run again: all, or only with a `TaskStatus` or in `of`. Return the rows."""
+        """Drop failures, so that these rows run again: all, or only with a `TaskStatus` or in `of`. Return the rows."""
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
         found = [each for each in self._connection.execute(query) if of is None or each[0] in of]
@@ -220,7 +220,7 @@ class Results:
         )
 
     def _divide(self, line: ResultLine, taken: set[int], failures: Mapping[int, RowResult]) -> None:
-        """Replace a line by lines of the rows that are not in `taken`. Rows with damaged results fail, too."""
+        """Replace a line by new lines without the rows in `taken`. Other rows with damaged results become failed."""
         rows = range(line.row, line.row + line.n_rows)
         blocks = dict(zip(rows, _blocks_of(line) if len(taken) < line.n_rows else (), strict=False))
         failed = {row: failures[row] for row in taken if row in failures}
@@ -244,7 +244,7 @@ class Results:
     def unreadable(self) -> list[tuple[int, int]]:
         """Return the first row and the number of rows of each unreadable line. Not for use in a transaction.
 
-        If the number of rows is damaged, too, a line counts up to the next line.
+        If a line's number of rows is damaged, too, all rows up to the next line count.
 
         Raises:
             sqlite3.DatabaseError: if the lines cannot even be listed.
@@ -315,7 +315,7 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of ended rows from `first` on, in `count` rows: about `most_bytes` at most, at least one."""
+        """Return results of ended rows among `count` rows from `first` on: about `most_bytes`, at least one result."""
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
             "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
@@ -441,7 +441,7 @@ class Results:
         ]
 
     def with_status(self, first: int, status: int) -> set[int]:
-        """Return the rows of a range with a `TaskStatus`."""
+        """Return those rows of a range that have the given `TaskStatus`."""
         query = f"SELECT row FROM results WHERE row >= ? AND row < ? AND {STATUS} = ?"  # noqa: S608 - a constant
         end = first + self._ranges.by_first[first].n_rows
         return {row for (row,) in self._connection.execute(query, (first, end, status))}
@@ -502,7 +502,7 @@ def _sums_as_bytes(sums: Any) -> bytes:
 
 
 def _ends_of(value: Any, count: int) -> list[int]:
-    """Return the start of the first packed result, then the end of each. Raises an error if the lengths are damaged."""
+    """Return where the first packed result starts, then where each result ends. Raises if the lengths are damaged."""
     ends = list(accumulate(struct.unpack_from(f"<{count}I", value), initial=4 * count))
     if ends[-1] != len(value):
         raise ValueError("its lengths are damaged")

@@ -27,7 +27,7 @@ CHECKPOINT_PAGES = 128
 """Length of the write-ahead log, in pages, from which a commit moves the log into the database: 512 KiB."""
 
 BUSY_SECONDS = 10.0
-"""How long SQLite waits for another process that reads the record."""
+"""How long SQLite waits while another process has the record locked."""
 
 TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID;
@@ -49,10 +49,10 @@ DAMAGED_TABLE = "damaged_"
 """Prefix of the names of damaged tables of results, which are kept."""
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
-"""Limit of SQLite's steps while it reads a record, in total and per byte, against endless circles of pages."""
+"""Limits on SQLite's steps in one record, against endless circles of pages: fixed, and per byte of the database."""
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""Limit of the bytes read from a record, in total and per byte of files. Each table line counts `ROW_BYTES` more."""
+"""Limits on the bytes read: fixed, and per byte of the database. A table line counts `ROW_BYTES` above its size."""
 
 TOO_MUCH = (
     "reading its database takes more work than a database of its size can need, so it is damaged or forged: restore "

@@ -41,7 +41,7 @@ FRAMES_MOST = 1000
 _GROUP_WIDTH = 15
 """The most members of a group that `traceback` formats; it only counts further members."""
 _CLEAN_MOST = 100
-"""The number of successive exceptions without frames (earlier tasks released them) that ends the walk of a chain."""
+"""The walk of a chain ends after this number of successive exceptions whose frames earlier tasks have released."""
 
 BASES_MOST = 32
 """The most base classes of an exception that are sent."""
@@ -54,7 +54,7 @@ _OWN_FILES = {
 
 
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
-    """Return type, text, traceback and, if it can be read again, the pickle of an exception, and release its frames.
+    """Return type, message, traceback and, if it can be read again, pickle of an exception. Release its frames.
 
     Args:
         worker: the name of the worker that called the function; empty if there is no worker.

@@ -20,7 +20,7 @@ LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
-    """Run a task with its function and objects in `values`. Return its result, which also describes an exception."""
+    """Run a task whose function and objects are in `values`. Return its result, which also describes an exception."""
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()
     meter: CallMeter | None = None

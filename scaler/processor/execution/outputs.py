@@ -21,7 +21,7 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.processor import TaskOutput
 
 BURST_SECONDS = 2
-"""After a silence, as many lines may be sent at once as are allowed in this time."""
+"""After a pause in the output, the lines allowed in this time may be sent at once."""
 LAST_LINES = 20
 """The number of last lines of a task that are always sent, at the end of the task if not before."""
 
@@ -55,7 +55,7 @@ class OutputSender:
         """the latest lines of the present task above the limit, to be sent when the task ends"""
 
     def send_line(self, stream: OutputStream, text: str) -> bool:
-        """Send a line of any thread. Return whether it belongs to a task; other lines are only logged."""
+        """Send a line that any thread has written. Return whether it belongs to a task; other lines are only logged."""
         number = self._words[0]
         if self._is_off or not number:
             return False
@@ -76,7 +76,7 @@ class OutputSender:
         return True
 
     def belongs_in_log(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged even if the log excludes output of tasks. A filter of log handlers."""
+        """Filter for log handlers: return whether a record is logged even if the log excludes the output of tasks."""
         return record.name.startswith(OURS) or self._is_off or not self._words[0]
 
     def report(self, text: str) -> None:

@@ -30,7 +30,7 @@ CHECKS_IN_A_ROW = 100
 
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
 _sentinel = logging.getLogger("_scaler")
-"""A logger that no configuration names, so that each configuration that disables the existing loggers disables it."""
+"""A logger that no configuration names. If it is disabled, a configuration has disabled the existing loggers."""
 
 
 class ProcessState:
@@ -57,7 +57,7 @@ class ProcessState:
         """Restore the streams, descriptors and loggers that a task, started at `started_ns`, has changed.
 
         Returns:
-            `sys.stdout`, `sys.stderr`, and the earliest start of a task that the next full check follows.
+            `sys.stdout`, `sys.stderr`, and a time: the first task that starts after it is followed by a full check.
         """
         self._descriptors.restore()
         self._restore_streams()

@@ -20,7 +20,7 @@ from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
 _STATE_WORDS = 18
-"""the numbers of words that a seed gives each call for `CurrentTask.rng`, `numpy.random`, `random` and `torch`"""
+"""how many words a seed gives to each call, for `CurrentTask.rng`, `numpy.random`, `random` and `torch` together"""
 
 
 class KeptState:
@@ -61,7 +61,7 @@ class RandomGenerators:
         self._waits_for_torch = False
 
     def start_call(self, seed: CallSeed) -> None:
-        """Prepare the generators for a call; `NO_SEED` gives them fresh state if an earlier call has seeded them."""
+        """Seed the generators for a call. With `NO_SEED`, give them fresh state if an earlier call has seeded them."""
         if seed.seed:
             self._set(seed)
         elif self.seed.seed:
@@ -79,7 +79,7 @@ class RandomGenerators:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Keep the state while a function is read, because an imported module might seed all processes equally."""
+        """Keep the generators' state while a function is read: an imported module might seed all processes equally."""
         n_modules, kept = len(sys.modules), KeptState()
         try:
             yield

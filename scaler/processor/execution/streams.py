@@ -141,7 +141,7 @@ class _LineLogger(io.BufferedIOBase):
 
 
 def _last_state(line: bytes) -> bytes:
-    """Return roughly what a terminal shows of the line: the text after the last carriage return before the end."""
+    """Return roughly what a terminal shows of a line: the text after the last carriage return inside the line."""
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 
@@ -173,7 +173,7 @@ class TaskStreams:
         """called with each line before it is logged; returns whether the line belongs to a task"""
         self.logs_tasks = True
         self.written: deque[int] = deque(maxlen=1)
-        """not empty if a task has used the streams since they were last checked"""
+        """not empty if a task has written to the streams since the last check of `written`"""
         self._lines = [
             _LineLogger(descriptor, partial(self._log_line, descriptor), self.written) for descriptor in LEVELS
         ]
@@ -203,7 +203,7 @@ class TaskStreams:
         return self._output if name == "stdout" else self._error
 
     def _renew(self) -> None:
-        """Make new streams. Set `sys.stdout` and `sys.stderr` to them if a task has not replaced these."""
+        """Make new streams. Set each as `sys.stdout` or `sys.stderr`, unless a task has replaced that stream."""
         output, error = self._output, self._error
         self._output, self._error = map(TaskTextStream, self._lines)
         if getattr(sys, "stdout", None) is output:

@@ -42,7 +42,7 @@ def _discard(_line: str) -> None:
 
 
 class ProcessorSpec(NamedTuple):
-    """The facts that a process gets when it becomes a processor."""
+    """The facts that a forked process gets when it is made a processor."""
 
     number: int
     """the number of the processor, which the agent never reuses"""
@@ -89,7 +89,7 @@ class ProcessorTaskContext(TaskContext):
         self.row = 0
         """the number of the executed row, if the executed task is a range"""
         self._described: tuple[int, CurrentTask | None] = (0, None)
-        """the number and the description of the task that `describe_task` described last"""
+        """the number and the description of the latest task that `describe_task` has described"""
         self.name_of: Callable[[RunTask], str] = _submitted_name
         self.send_report: Callable[[str], None] = _discard
         self.children: list[tuple[TaskId, Callable[[TaskId], None]]] = []

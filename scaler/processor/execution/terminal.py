@@ -24,7 +24,7 @@ def refuse_breakpoints() -> None:
 
 
 def explain(error: BaseException) -> None:
-    """Replace the text of an error that a task has raised because its process has no terminal."""
+    """Explain, in the text of a task's error, that its process has no terminal. Other errors do not change."""
     if type(error) is EOFError and error.args == ("EOF when reading a line",):
         error.args = (INPUT,)
     elif class_name(type(error)) == "bdb.BdbQuit" and not error.args:

@@ -58,7 +58,7 @@ def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
     """End all that user code has started. The caller then ends the process; after a second, a timer does.
 
     Args:
-        channel: the descriptor that stays open, because its end tells the agent that this process has ended.
+        channel: the descriptor that stays open, because its closing tells the agent that this process has ended.
         on_user_code_ended: called when user code no longer runs.
     """
     watchdog = threading.Timer(LEAVE_SECONDS, os._exit, (0,))

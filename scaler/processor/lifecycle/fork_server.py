@@ -49,11 +49,11 @@ and index of its worker. Only START uses the last three fields, and comes with t
 """
 START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
-"""By kind of request: the signal that is sent to a processor, but not to the processes that its task has started."""
+"""kind of request -> the signal for the processor itself, not for the processes that its task has started"""
 GRACE_SECONDS = 1.0
 """How long processors may take to end by themselves when the agent ends in order."""
 INTERRUPT_SECONDS = 0.05
-"""The pause between two interrupts of a processor, which are repeated because some code is uninterruptible."""
+"""The pause before the next interrupt of a processor. Interrupts are repeated, because some code ignores them."""
 REPORT = struct.Struct("<BIiQ")
 """The format of a report: kind, number, value, and peak memory of an ended processor in bytes.
 
@@ -62,13 +62,13 @@ code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
-"""the first byte of the last message if preloading has failed, sent instead of a report; the reason follows as text"""
+"""the first byte of the message that replaces all further reports if preloading fails; the reason follows as text"""
 
 AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 OUT_OF_MEMORY_SCORE = 500
-"""The score of processors and their children, which the kernel kills before the agent when memory is short."""
+"""The score by which the kernel, when memory is short, kills processors and their children before the agent."""
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
@@ -87,7 +87,7 @@ class ForkServer:
         self._bootstrap = Bootstrap(config)
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
-        """the original handlers of the signals that the fork server ignores and processors do not ignore"""
+        """the original handlers of signals that the fork server ignores; processors get these handlers back"""
         self._preparing = preparing(OF_PROCESSORS)
         self._pid = os.getpid()
 

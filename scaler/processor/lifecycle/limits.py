@@ -28,7 +28,7 @@ CHECK_BYTES = 64 * 1024 * 1024
 
 
 def check_memory(frames: Frames, worker: str) -> None:
-    """Raise `ObjectTooLargeError` about a worker if this host lacks memory for the agent's copy of a result."""
+    """Raise `ObjectTooLargeError`, which names `worker`, if this host lacks memory for the agent's copy of a result."""
     size = size_of(frames)
     if size >= CHECK_BYTES and size > (available_bytes := largest_value_bytes()):
         raise ObjectTooLargeError("its result", size, f"the host of worker {worker}", available_bytes, SEND_LESS)
@@ -41,7 +41,7 @@ class ProcessLimits:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """the most memory kept between tasks: three quarters of the limit, or that of a fresh process if larger"""
+        """the most memory used between tasks: 3/4 of the limit, or the memory of a fresh process if that is more"""
         self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_check(self, ran: int) -> int:

@@ -72,7 +72,7 @@ def amount_of(name: str, amount: object, least: int) -> int:
 
 
 def amount_text(amount: int, thousands: str = "") -> str:
-    """Return an amount as text: with a unit for a multiple of 2**20, else with `thousands` as separator."""
+    """Return an amount as text: with a unit for a multiple of 2**20, else with `thousands` between groups of digits."""
     return size_text(amount) if amount and amount % 2**20 == 0 else f"{amount:,}".replace(",", thousands)
 
 
@@ -91,7 +91,7 @@ def read_amounts(texts: Iterable[str]) -> dict[str, int]:
 
 
 def visible_gpus(value: str) -> tuple[str, ...]:
-    """Return the different GPUs in a value of CUDA_VISIBLE_DEVICES. As in CUDA, an invalid name ends the list."""
+    """Return the GPUs in a value of CUDA_VISIBLE_DEVICES, each once. As in CUDA, an invalid name ends the list."""
     names = [name.strip() for name in value.split(",")]
     return tuple(dict.fromkeys(takewhile(lambda name: name.isdecimal() or name.startswith(("GPU-", "MIG-")), names)))
 

@@ -190,7 +190,8 @@ def entry(
         flags: the command-line options that set the value; "address" is a positional argument.
         unit: the unit of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
         choices: the valid values, in lower or upper case.
-        check: raises `ConfigError` for an invalid value, or returns the item to store for each item of a list.
+        check: a function that raises `ConfigError` for an invalid value. In a list, it gets each item, and returns the
+            item to store.
         metavar: the placeholder for the value in `-h`.
         default: a description of the default, if the default is not a constant.
         in_file: whether a file found in the working directory may set the value.
@@ -248,7 +249,7 @@ class Setting:
         return check(value)
 
     def parse(self, text: str) -> Any:
-        """Return the value of a string, with commas between items. Raises `ConfigError` that names the setting."""
+        """Return the value in a string; commas separate items. Raises `ConfigError` that names the setting."""
         value: Any = text
         if self.kind == "bool":
             value = _TRUTH.get(text.lower(), text)

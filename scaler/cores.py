@@ -53,7 +53,7 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
-    """Yield `quota(folder)` for the group and each group above it, up to the mount.
+    """Yield `quota(folder)` for the folder of a control group and of each group above it, up to the mount.
 
     Groups for which `quota` raises `OSError` or `ValueError` have no quota; containers hide upper groups.
     """

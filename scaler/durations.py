@@ -14,7 +14,8 @@ from scaler.ids import ObjectId
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
     """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
-    The mean rises fast and falls slowly, because a short mean makes tasks wait, and a long one costs a round trip.
+    The mean rises fast and falls slowly, because a mean that is too short makes tasks wait,
+    and a mean that is too long costs a round trip.
     """
     batch_mean = batch_total / batch_count
     if mean is None:
@@ -24,7 +25,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
 
 
 class Durations:
-    """Mean durations in microseconds of the `most` latest functions. Every operation takes constant time."""
+    """Mean durations, in microseconds, of the `most` functions that ran last. Each operation takes constant time."""
 
     def __init__(self, unknown_us: float, most: int) -> None:
         self._unknown_us = unknown_us

@@ -222,7 +222,7 @@ class SharedBlock:
 
         Args:
             remember: whether `block_of` finds this block by the frames. The descriptor of the block then stays open as
-                long as the frames live, unless too many are open.
+                long as the frames live, unless too many blocks are open.
         """
         if _may_be_cut_short(self.memory.descriptor):
             raise ValueError("a shared block can shrink: its memory is not sealed")

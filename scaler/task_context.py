@@ -54,7 +54,7 @@ class CurrentTask:
         attempt: the number of this run, unique among all runs while the scheduler lives; 0 in a call of `rerun()`.
         worker: the name of the worker that runs the task; empty if another engine chooses where the task runs.
         ends_at: when the time limit of the task is reached, in seconds of `time.monotonic`; None: no limit.
-        seed: the option `seed` of the call, in 32-bit words, the lowest word of each integer first; empty without it.
+        seed: the option `seed` of the call, in 32-bit words, the lowest word of each integer first; else empty.
         spawn_key: the number of the task's row, or the digest of the task's key in a graph; empty for a single call, or
             without a seed. Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)`
             (docs/howto/monte-carlo.md).
@@ -150,7 +150,7 @@ class TaskContext:
         is_over: Callable[[], bool] | None = None,  # noqa: ARG002
         seconds: float | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Return a context manager for a wait of this thread for tasks; the exit waits for a free slot of the worker.
+        """Return a context manager in which this thread waits for tasks; its exit waits for a free slot of the worker.
 
         Args:
             reporter: the client whose scheduler ends the wait. None: the process is not stopped during the wait.
@@ -205,13 +205,13 @@ def with_agent_settings(endpoint: Endpoint) -> Endpoint:
 
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
-"""Takes an address, and returns a function that connects clients in tasks there. The client module sets it."""
+"""A function of the client module: takes an address, and returns a function that connects clients in tasks there."""
 
 
 class _Rerun(NamedTuple):
     task: CurrentTask
     others: frozenset[threading.Thread]
-    """the threads that ran before the call started, without its own thread; they do not belong to the call"""
+    """the threads that ran before the call started, except the thread of the call; they do not belong to the call"""
 
 
 _reruns: list[_Rerun] = []
@@ -249,7 +249,7 @@ def enter(task_context: TaskContext) -> None:
 
 @contextmanager
 def preparing(address: str, what: str) -> Iterator[None]:
-    """Context manager: `what` runs here, before any process runs tasks of the scheduler at `address`."""
+    """Context manager: `what`, such as "an initializer", runs here before any process runs tasks of the scheduler."""
     before, context = current, TaskContext()
     context.address, context.preparing = address, what
     enter(context)

@@ -17,7 +17,7 @@ NAME_CHARACTERS = 256
 """The maximum length of a name from another process; a longer name is cut when it arrives."""
 CUT = "..."
 JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
-"""The maximum size and the maximum depth of a JSON text from another process."""
+"""The maximum length, and the maximum depth of nesting, of a JSON text from another process."""
 _DIGITS_MOST = len(str(-(2**63)))
 SHOWN_CHARACTERS = 80
 """The maximum length of the `repr` of one value; a longer `repr` is cut."""
@@ -201,7 +201,7 @@ def _shown_fields(value: Any, kind: type, levels: int) -> str:
 
 
 def signature(message: str, worker: str = "") -> str:
-    """Return an error message without its worker and numbers (exit codes stay), so that similar errors are equal."""
+    """Return an error message without its worker and numbers, so that similar errors are equal. Exit codes stay."""
     return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
 

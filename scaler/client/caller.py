@@ -51,7 +51,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
     @property
     @abstractmethod
     def _caller(self) -> tuple[object, Core, TaskOptions]:
-        """The client that open futures keep alive, the core of the client, and the options of the tasks."""
+        """The client, which its open futures keep alive; the core of the client; the options of the tasks."""
 
     def _with_options(self, options: TaskOptions) -> ClientWithOptions:
         client, core, known = self._caller
@@ -105,7 +105,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
     def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
         """Run `fn(*args, **kwargs)` once on each connected worker, and return the results by the names of the workers.
 
-        On each worker it runs before all waiting tasks of this client, and after the running ones. If no worker is
+        On each worker `fn` runs before all waiting tasks of this client, and after the running ones. If no worker is
         connected, the call waits for one. Workers that join or leave meanwhile are left out. Worker processes that
         start later do not run `fn`: use an `initializer` for that (docs/howto/worker-processes.md).
 

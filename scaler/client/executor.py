@@ -35,7 +35,7 @@ class SubmittingClient(Protocol):
 
 
 class TaskFuture(Future[T]):
-    """A future of the standard library whose task can be cancelled until it starts."""
+    """A future of the standard library; its task can be cancelled until the task starts."""
 
     task: ScalerFuture[T] | None = None
     """the client's future of the task while the task is submitted and has not ended; else None"""

@@ -64,7 +64,7 @@ _UNREAD_VALUE: Any = None
 """a placeholder result for the base class; the value itself is read when `result` is called"""
 
 CANCEL_ATTEMPTS = 3
-"""The maximum number of requests of one `cancel_waiting`. A prefetched task is returned, or starts, after the first."""
+"""The maximum number of requests of one `cancel_waiting`. After the first, a prefetched task is returned or starts."""
 
 _NO_CALLBACKS: Any = ()
 """an empty placeholder, which a list replaces when the first callback is added"""
@@ -87,7 +87,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the next `notify_all`, at most `timeout` seconds. Return False if the time-out passed.
 
-        It waits in the standard library's method, so a cancelled task is interrupted there and not in this package.
+        The thread waits in a method of the standard library, so a cancelled task is interrupted there, not in Scaler.
         """
         if self._waiters is None:
             self._waiters = []
@@ -120,7 +120,7 @@ class _Waiters(list[Any]):
 
 
 class _EndWaiter(threading.Event):
-    """An event that is set by an answer to a request or, as a waiter of `concurrent.futures`, by the end of a future.
+    """An event that is set by an answer to a request, or by the end of a future, as a waiter of `concurrent.futures`.
 
     The link's thread sets the event, because users may wait for the event in the thread for callbacks.
     """
@@ -132,7 +132,7 @@ class _EndWaiter(threading.Event):
 
 
 class _UnreadError(Exception):
-    """A placeholder for the exception of a task that has not been unpickled yet."""
+    """A placeholder for the exception of a task, while the exception is not yet unpickled."""
 
 
 _UNREAD = _UnreadError()
@@ -186,7 +186,7 @@ class ScalerFuture(Future[T], ResultArgument):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Return the public attributes, without methods for other modules: link, other calls and progress bars."""
+        """Return the public attributes, without those that only other modules use."""
         return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
     @property
@@ -339,11 +339,11 @@ class ScalerFuture(Future[T], ResultArgument):
         """Call the function of a failed task again, with its arguments, in this process and thread, so that
         `breakpoint()` and debuggers stop in it. Return its value, or raise its exception with the real traceback.
 
-        The future keeps the function and the arguments. If the task failed because another task failed whose result it
-        needs, the function of that task is called. `current_task()` and the option `seed` work as on a worker. The
-        state of the global random generators is restored afterwards. Initializers do not run. Differences between this
-        process and the one in which the task failed are printed to standard error: host, Python, packages, and names of
-        environment variables (docs/howto/debugging.md).
+        The future keeps the function and the arguments. If the task failed because it needs the result of another
+        failed task, the function of that other task is called. `current_task()` and the option `seed` work as on a
+        worker. The state of the global random generators is restored afterwards. Initializers do not run. Differences
+        between this process and the one in which the task failed are printed to standard error: host, Python, packages,
+        and names of environment variables (docs/howto/debugging.md).
 
         Args:
             again: whether a task with the option `at_most_once` may run a second time.
@@ -526,7 +526,7 @@ class ScalerFuture(Future[T], ResultArgument):
             raise FutureTimeoutError(timeout_text(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _wait_with_hints(self, end: Future[Any], timeout: float | None) -> float | None:
-        """Wait for a future, and report the wait to the scheduler. Return the rest of the time-out; None: no limit."""
+        """Wait for `end`, and tell the scheduler that a user waits. Return the rest of the time-out; None: no limit."""
         pause = WANTED_SECONDS
         while timeout is None or timeout > pause:
             with end._condition:  # noqa: SLF001 - one of ours

@@ -35,7 +35,7 @@ class LargeValues(Generic[K]):
         """the sizes in bytes of the fetched and unread results, by key; read-only for callers"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """Add a large result, which may be added again. Return the results to fetch now; None if the map is over."""
+        """Add a large result, even a second time. Return the results to fetch now; None if the map is over."""
         with self._lock:
             if self._is_over:
                 return None
@@ -66,7 +66,7 @@ class LargeValues(Generic[K]):
 
 
 class ResultFetch(Future[Frames]):
-    """The fetch of a large result. If the result is lost, its task runs again; if that fails, `refusal` is set."""
+    """The fetch of a large result. If the result is lost, its task runs again; `refusal` is set if this run fails."""
 
     def __init__(self, link: ResultFetcher) -> None:
         super().__init__()

@@ -160,7 +160,7 @@ def new_link(
 
 
 def check_name(name: Any) -> str:
-    """Return the name of a client as sent; empty if no name was given. Raises `ConfigError` for an invalid name."""
+    """Return the name of a client; empty if no name was given. Raises `ConfigError` for an invalid name."""
     if name is None:
         return ""
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS or not name.isprintable():
@@ -169,7 +169,7 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the path of a key file, or None. A key file as `address` provides both.
+    """Return the address of a scheduler and the path of a key file, each or None. A key file as `address` gives both.
 
     Raises:
         ConfigError: if `key_file` is not a path, or the key file as an address cannot be read or has no address.

@@ -44,7 +44,7 @@ _SEEDS_MOST = 1024
 
 
 class CallMaker(Generic[L, F]):
-    """The functions, arguments and objects of one client's calls; the `shipped` modules travel with the functions."""
+    """The functions, arguments and objects of one client's calls. `shipped`: modules that travel with functions."""
 
     new_future: Callable[[TaskId, L, Serializer, object, str], F]
     """a function that creates the future of a task; the future keeps its fourth argument, the client, alive"""
@@ -64,7 +64,7 @@ class CallMaker(Generic[L, F]):
         self.functions = ClientFunctions(serializer, link.endpoint, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "", *, spawns: bool = False) -> Terms:
-        """Return the terms of tasks with `options` that are submitted now.
+        """Return the terms of tasks that are submitted now with `options`.
 
         Args:
             name: overrides the name in the options.
@@ -119,7 +119,7 @@ class CallMaker(Generic[L, F]):
     def futures_of(
         self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
-        """Return the futures of the keys of a graph, which is ready to be sent. Futures of data have ended."""
+        """Return key -> future for a graph that is ready to be sent. The futures of data have already ended."""
         futures: dict[str, F] = {}
         for key, task_id in tasks.items():
             future = futures[key] = self.new_future(
@@ -132,7 +132,10 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task for one worker, named after the worker. The task runs first by default."""
+        """Return the terms of a task for `worker` alone.
+
+        The task's name ends with that of the worker. By default the task runs before the client's other tasks.
+        """
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
         return priority, f"{name or function} on {worker}", own.encode(), account, owner_tag
@@ -179,6 +182,6 @@ class CallMaker(Generic[L, F]):
 
 
 def results_of(futures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results of pinned tasks by worker, without workers that have left. Raises the first worker's error."""
+    """Return worker -> result of its task, without workers that have left. Raises the error of the first failed one."""
     errors = {worker: future.exception() for worker, future in futures.items()}
     return {worker: each.result() for worker, each in futures.items() if not isinstance(errors[worker], NoWorkerError)}

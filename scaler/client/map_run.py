@@ -47,12 +47,12 @@ BATCH_TASKS = 64
 """The maximum number of tasks that are passed to the link's thread at a time."""
 
 PROBE_ROWS = 256
-"""The number of rows of unknown duration after which a map waits for its first result."""
+"""The number of rows that a map submits before it waits for its first result, if their duration is unknown."""
 PROBE_SECONDS = 0.03
 """The longest wait for the first result of a map."""
 
 CHECK_SECONDS = 0.02
-"""The interval between two updates of the progress bar and checks of the time-out, while items are submitted."""
+"""The time after which the progress bar is drawn and the time-out is checked again, while items are submitted."""
 
 COUNTED_BYTES = 4096
 """The size up to which the arguments of a task are not counted, because the number of tasks bounds their memory."""
@@ -63,7 +63,7 @@ class MapRun:
 
     Args:
         timeout: the longest duration of the map, in seconds, or None.
-        repeated: sends values that several tasks share only once; None: each task sends its own values.
+        repeated: sends once each value that several tasks share; None: each task sends its own values.
         max_failures: the maximum number of tasks that may fail, see `FailureTolerance`.
     """
 
@@ -117,7 +117,7 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """the number of rows minus the number of results: first for arrived results, then for read results"""
+        """two differences, each a number of rows minus a number of results: of arrived results, then of read results"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
@@ -231,7 +231,7 @@ class MapRun:
     def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
-        Rows that refer to objects start a new queue, because the earlier one may be taken before objects are stored.
+        Rows that refer to objects start a new queue: the rows of the earlier queue may be sent before the objects are.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False

@@ -24,7 +24,7 @@ __tracebackhide__ = is_error_of_task
 
 
 class MapStream(MapRun):
-    """The tasks of one map whose results are yielded as they arrive; `window` tasks are open or unread at most."""
+    """The tasks of a map whose results are yielded as they arrive; at most `window` are open or have unread results."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Register a client with a local cluster. After this cell, warn of older clients that only outputs keep alive.
+    """Register a client with a local cluster. After this cell, warn of older clients that only cell outputs keep alive.
 
     Running the cell `client = Client()` again ends the old client, unless the notebook has displayed that client.
     `finalizer` is called when the client ends.

@@ -15,7 +15,7 @@ from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
 _Anything: Any = Any if TYPE_CHECKING else object
-"""The base of `ObjectReference` for type checkers: they accept a reference for a value of any type."""
+"""The base of `ObjectReference` for type checkers, which accept a reference in place of a value of any type."""
 
 
 class NestedReferenceError(TypeError):
@@ -94,7 +94,7 @@ class OwnReference(ObjectReference):
 
 
 def check_stored(reference: ObjectReference) -> None:
-    """Raise `MissingObjects` if the client that created a reference no longer stores its object."""
+    """Raise `MissingObjects` if the client that created a reference no longer stores the object of the reference."""
     stored = reference._stored  # noqa: SLF001 - a method would be a name on the user's `dir()`
     if stored is not None and reference.object_id not in stored:
         raise MissingObjects(

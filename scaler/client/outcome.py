@@ -78,7 +78,7 @@ def unread_result(error: BaseException, name: str) -> BaseException:
 
 
 def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
-    """Return the exception of a result without a value. `keys`: those of the task's graph, if the task has one."""
+    """Return the exception of a result that has no value. `keys`: the keys of the task's graph, if it has one."""
     if result.status == TaskStatus.FAILED:
         return _read_failure(result, name, keys)
     if result.status == TaskStatus.CANCELED:
@@ -120,7 +120,7 @@ def headline(result: TaskResult, name: str) -> str:
 
 
 def failure_text(result: TaskResult | None, error: BaseException | None, name: str) -> str:
-    """Return `failed` with the error in one line, for the `repr` of a future. Nothing is unpickled.
+    """Return the word `failed` and the error in one line, for the `repr` of a future. Nothing is unpickled.
 
     Args:
         error: the error that this process has set in place of a result.

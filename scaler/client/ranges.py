@@ -26,7 +26,7 @@ class OpenRanges:
         self._tasks = tasks
         self._window = window
         self._by_map: dict[bytes, dict[TaskId, int]] = {}
-        """the number of rows of each range, by the prefix of its id and by its id"""
+        """prefix of the ids of a map -> id of a range of that map -> number of rows in the range"""
 
     def __bool__(self) -> bool:
         return bool(self._by_map)
@@ -164,7 +164,7 @@ def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> 
 
 
 def has_only_frames(entry: Entry) -> bool:
-    """Return whether all arguments of a task are in its block and its frames."""
+    """Return whether a task needs only its block of arguments and its frames, and no objects."""
     task, _sink, _function, objects, references = entry
     return not (objects or references or task.object_ids)
 

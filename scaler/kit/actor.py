@@ -158,7 +158,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
 
 
 class SupervisedRef(ActorRef):
-    """The address of a supervisor's child. Mail waits at this address while it has no actor."""
+    """The address of a supervisor's child. Mail waits at this address while the address has no actor."""
 
     __slots__ = ()
 
@@ -230,7 +230,7 @@ class Actor(pykka.Actor):
     handlers: ClassVar[HandlerTable] = HandlerTable()
 
     has_on_stop: ClassVar[bool] = False
-    """whether the class overrides `on_stop`; otherwise it is not called, which saves time in each task"""
+    """whether the class overrides `on_stop`; otherwise `on_stop` is not called, which saves time in each task"""
 
     runs_last: ClassVar[bool] = False
     """whether these actors have a turn only when no other actor has mail; in a turn they handle all their mail"""
@@ -342,7 +342,7 @@ class Actor(pykka.Actor):
 
     @handles(MessageRefused)
     def _message_refused(self, refused: MessageRefused) -> None:
-        """Fail this actor with the error of the shared actor that could not handle its message."""
+        """Fail this actor with the error of the shared actor that could not handle this actor's message."""
         raise refused.error
 
     @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)

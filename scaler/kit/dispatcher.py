@@ -156,7 +156,7 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`. With an `owner`, send only if `ref` still leads to `owner`."""
+        """Send `message` to `ref` after `delay_seconds`. With an `owner`, send only if `owner` is still at `ref`."""
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
@@ -166,7 +166,7 @@ class Dispatcher:
 
         Args:
             flush: sends outgoing messages, so that peers can work meanwhile. Called before an actor that runs last has
-                its turn, after the receivers of that actor's mail have had theirs, and at the end.
+                its turn, after the receivers of that actor's mail have had their turns, and at the end.
         """
         if self.is_closed:
             self._refuse_waiting()

@@ -14,9 +14,9 @@ from scaler.config import ConfigError
 MANY_FILES = 65_536
 
 RESERVE = 0.1
-"""The part of the limit, from 0 to 1, below which free files are scarce."""
+"""Free files are scarce if they are fewer than this part, from 0 to 1, of the limit of open files."""
 RESERVE_LEAST = 256
-"""The least number of files in that part, or a quarter of the limit if less; no more are opened between checks."""
+"""Fewer free files than this, or than a quarter of the limit if that is less, are always scarce."""
 
 
 def allow_many_files(what: str, least: int) -> None:

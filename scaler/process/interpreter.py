@@ -60,7 +60,7 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage during imports. Later exempt imported objects, as nearly all live until the process ends."""
+    """Collect no garbage during imports. Exempt imported objects afterwards, because nearly all live until the end."""
     gc.disable()
     try:
         yield
@@ -108,7 +108,7 @@ def part_of_node() -> tuple[int, str]:
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield a descriptor at the start of memory that contains `data`. Unlike a pipe, memory blocks no process."""
+    """Yield a descriptor of memory with `data`, positioned at the start. Unlike a pipe, memory blocks no process."""
     descriptor = new_memory(len(data))
     try:
         write_at(descriptor, data, 0)

@@ -141,7 +141,7 @@ class _EscapedArgument:
 
 
 class _LogsErrorOnce(logging.Handler):
-    """A handler that reports only its first write error on the standard error of the process.
+    """A handler that reports its first write error, and no other, on the standard error of the process.
 
     The usual handler writes a traceback to `sys.stderr` for each record, and in a processor that stream is logged.
     """

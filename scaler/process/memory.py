@@ -46,7 +46,7 @@ def free_bytes(root: Path = Path("/")) -> int:
 
 
 def _left_by_host(proc: Path) -> Iterator[int]:
-    """Yield the available memory of the host with swap, and the rest of its commit limit if it does not overcommit."""
+    """Yield the available memory of the host, with swap. Without overcommit, yield the unused commit limit, too."""
     host = _numbers(proc / "meminfo")
     if "MemAvailable" in host:
         yield 1024 * (host["MemAvailable"] + host.get("SwapFree", 0))
@@ -121,8 +121,8 @@ class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
     Args:
-        step_bytes: the growth after which memory is returned, which takes milliseconds per hundred megabytes. If a
-            return frees a quarter of `step_bytes`, the next try follows soon.
+        step_bytes: the growth after which memory is returned. A return takes milliseconds per hundred megabytes. If it
+            frees a quarter of `step_bytes`, the next try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:

@@ -26,7 +26,7 @@ TURNS_PER_WAKE = 64
 """The maximum number of turns in a row before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""The longest time of turns, some ten ms each under load, before signals and other descriptors are handled."""
+"""The longest time of turns in a row before signals and other descriptors are handled; one turn takes some ten ms."""
 
 STEP_SECONDS = 0.02
 """The pause between two steps of work that is not urgent."""

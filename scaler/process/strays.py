@@ -18,7 +18,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 MARK = "SCALER_PROCESSOR"
-"""The environment variable that holds the process id of a processor, for all programs that its tasks start."""
+"""The environment variable with the process id of a processor, in all programs that the processor's tasks start."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -64,7 +64,7 @@ def has_children() -> bool:
 
 
 def has_strays() -> bool:
-    """Return whether the parent of this processor has adopted an orphan of this processor."""
+    """Return whether an orphan of this processor is now a child of this processor's parent."""
     processor = os.getpid()
     siblings = (pid for pid in children_of(os.getppid()) if pid != processor)
     return any(processor in (_group_of(pid), _origin_of(pid)) for pid in siblings)

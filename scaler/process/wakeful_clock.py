@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf
 
 PAUSE_SECONDS = 1.0
-"""The longest delay, in seconds, that is a sign of a busy machine. A longer delay counts as a pause."""
+"""The longest delay, in seconds, that a busy machine explains. A longer delay counts as a pause of the process."""
 PAUSES_REMEMBERED = 16
 
 

@@ -76,7 +76,7 @@ class Clusters:
         self._left: set[str] = set()
         """the names of workers of ended clusters that the scheduler still reports"""
         self._missing: dict[str, float] = {}
-        """by owner that is not connected although workers of its clusters are: the time since which it is missing"""
+        """owner -> the time since which the owner is not connected, although workers of its clusters are connected"""
         self._numbers = count(1)
         self._arguments(["name"] * each)
 
@@ -110,7 +110,7 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over clusters of lost owners, and return their names. Give back clusters of owners that are present.
+        """Take over clusters of lost owners, and return the clusters' names. Give clusters back to present owners.
 
         Args:
             workers: connected workers that this command could have started.

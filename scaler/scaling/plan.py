@@ -105,7 +105,7 @@ class Plan:
         self._sizes = {name: each.workers for name, each in idle.items()}
 
     def _left_over(self, now: float, spare: int) -> list[str]:
-        """Return idle clusters of at most `spare` workers in total, the clusters that are idle longest first."""
+        """Return idle clusters with at most `spare` workers together. Clusters that were idle longest come first."""
         drained = []
         for name, since in sorted(self._idle_since.items(), key=lambda item: item[1]):
             if now - since >= self._bounds.idle_seconds and self._sizes[name] <= spare:

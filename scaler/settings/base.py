@@ -140,7 +140,7 @@ class Settings(_Checked):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the settings with values by row name; names that are not settings are ignored.
+        """Return the settings with the given values, by setting name; names that are not settings are ignored.
 
         Raises:
             ConfigError: if a value is bad, or a required value is missing.

@@ -23,7 +23,7 @@ def check_initializer(text: str, what: str = "initializer") -> None:
 
 
 def initializer_text(value: Any, what: str = "initializer") -> str:
-    """Return an initializer, a function or its text, as text; None means no initializer.
+    """Return an initializer as text. It is given as a function, as text, or as None, which means no initializer.
 
     Raises:
         ConfigError: if the value of the argument `what` is of another type, or cannot be pickled.

@@ -65,7 +65,7 @@ def _user(uid: int) -> str:
 
 
 def _is_private(gid: int, owner: int) -> bool:
-    """Return whether a group is the private group of its owner: it has the owner's name, and no other members."""
+    """Return whether a group is the private group of a user: the group has the user's name, and no other members."""
     try:
         user, group = pwd.getpwuid(owner), grp.getgrgid(gid)
     except KeyError:

@@ -26,7 +26,7 @@ from scaler.texts import did_you_mean
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
 Table: TypeAlias = tuple[type[Settings], Mapping[str, str]]
-"""A table of settings, and the argument names of settings whose arguments have other names."""
+"""A table of settings, and setting name -> argument name for each setting whose argument has another name."""
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 """The names of the possible files, and the path to the tables of settings in each file."""
@@ -45,7 +45,7 @@ _FOREIGN = {
 """The names of arguments in similar systems, and what to write in Scaler."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
-"""The default of an argument that is a setting, whose value then comes from another source or the table."""
+"""Marks an omitted argument. The value of its setting then comes from another source or from the table."""
 
 
 def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str
 
 
 def gather(kind: type[S], given: Mapping[str, Any]) -> S:
-    """Return the settings of a process: given values, then the environment, then the file, then the defaults.
+    """Return the settings of a process. Given values win over the environment, then come the file and the defaults.
 
     Names in `given` that are not settings are ignored. Raises `ConfigError` if a value is bad.
     """
@@ -90,8 +90,8 @@ def completes_from_outside(
     The address is an exception: in code, the address is only taken from the arguments.
 
     Args:
-        others: the tables of other constructors, which receive further arguments and complete them.
-        renamed: argument names by setting name, for settings whose arguments have other names.
+        others: the tables of other constructors, to which this constructor passes its further arguments.
+        renamed: setting name -> argument name, where the two differ.
     """
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:

@@ -11,7 +11,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0
 EVER = "ever"
 
 AGE_SECONDS_MOST = 2.0**40
-"""The age in seconds for "ever", and for longer ages, such as infinity."""
+"""The age in seconds that stands for "ever", and for all longer ages, such as infinity."""
 _TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdwy]?)")
 
 

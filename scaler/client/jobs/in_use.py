@@ -18,7 +18,7 @@ from scaler.ids import ObjectId
 
 
 class JobsInUse:
-    """The jobs in use by calls of one client, and the digests of the client's stored objects."""
+    """The jobs that calls of one client use, and the digests of the client's stored objects."""
 
     def __init__(self, core: CallMaker[Any, Any]) -> None:
         self._serializer, self._stored = core.serializer, core.stored

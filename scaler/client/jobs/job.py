@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""A bit for each row that was read, in words of 64. A dictionary, because the scheduler may send any row number."""
+"""A bit for each row that was read, 64 bits in a value. A dictionary, because the scheduler may send any row number."""
 
 READ_ROWS = 4096
 """The maximum number of results in the answer to one request."""
 
 ATTEND, SCAN = b"a", b"s"
-"""The values that the body of a `READ` request may have, see `JobVerb`."""
+"""Bodies of `READ` requests. `ATTEND`: the job needs to run while the client reads. `SCAN`: read only ended rows."""
 
 _READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
 
@@ -70,7 +70,7 @@ class JobProgress:
         done: the number of rows with a result.
         failed: the number of rows that failed.
         is_complete: whether all rows are submitted, and each is done or failed.
-        reason: why the job is stopped, paused or waits; empty otherwise.
+        reason: why the job is stopped, is paused or waits; empty otherwise.
         size_bytes: the size of the job on the scheduler's disk, in bytes.
         seconds: the total run time of the ended rows, in seconds, without runs that were retried.
         all_rows_known: whether the program has submitted all rows.
@@ -162,11 +162,11 @@ class Job:
         self.heard = info
         self._read_work(info)
         self._end_question: JobQuestion | None = None
-        """the latest request that is answered when the job ends; while it is open, all waits share it"""
+        """the latest request that is answered when the job ends; all waits share this request while it is open"""
         self._is_tolerant = bool(info["max_failures"])
         """whether the option `max_failures` is set, so that errors are returned as results"""
         self.leave: Callable[[], None] = _nothing
-        """a function that ends the use of the job by the call that opened the job"""
+        """a function that notes that the call which opened the job no longer uses it"""
         self.deadline: float | None = None
         """the deadline of the call that opened the job, in seconds of the monotonic clock; None: no deadline"""
         self.replace_function: Callable[[Info, bytes, Callable[..., Any]], None] = _without_functions
@@ -419,7 +419,7 @@ class Job:
                 return
 
     def _read_log(self, at: int, log: str, work: bytes, deadline: float | None) -> JobResponse | None:
-        """Return the next rows of the log of ended rows; None if the log is of an earlier scheduler."""
+        """Return the next rows of the log of ended rows; None if `log` is the id of an earlier scheduler's log."""
         question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log), work)
         try:
             return ask(self._link, question, deadline)
@@ -438,7 +438,7 @@ class Job:
             yield row, not end.status, value, error
 
     def _scan(self, work: bytes) -> Iterator[RowEnd]:
-        """Iterate over the ends of rows in the order of the rows; results of other work than `work` are refused."""
+        """Iterate over the outcomes of rows, in the order of the rows; refuse outcomes of other work than `work`."""
         first = 0
         response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
         while response.first > first:

@@ -26,7 +26,7 @@ from scaler.jobs.names import check_job_name
 from scaler.wire.messages.client import JobVerb
 
 OPENINGS_MOST = 3
-"""The maximum number of times that a call opens a job and compares its rows, while other calls change the job."""
+"""The maximum number of times that one call opens a job: it does so again after another call has changed the job."""
 
 Items = Iterable[Sequence[Any]]
 
@@ -100,7 +100,7 @@ def _opened(opening: Callable[[], Opening], items: Items) -> Job:
 
 
 def results(job: Job, max_failures: float | None, return_exceptions: bool, progress: bool = False) -> list[Any]:
-    """Return the results of an attended job in row order. Raises the error of a failed row, as `Client.map` does."""
+    """Return the results of the job of a map, in row order. Raises the error of a failed row, as `Client.map` does."""
     found: list[Any] = []
     try:
         with job.new_bar() if progress else nullcontext() as bar:
@@ -121,7 +121,7 @@ def results(job: Job, max_failures: float | None, return_exceptions: bool, progr
 
 
 def results_as_they_come(job: Job, max_failures: float | None, return_exceptions: bool) -> Iterator[Any]:
-    """Iterate over the results of an attended job in the order of completion. Raises as `results` does."""
+    """Iterate over the results of the job of a map, in the order of completion. Raises as `results` does."""
     try:
         for _, value, error in job.read_new(ATTEND, job.deadline):
             if error is not None and max_failures is None and not return_exceptions:

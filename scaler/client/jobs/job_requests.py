@@ -33,7 +33,7 @@ class JobChangedError(JobConflictError):
 
 
 class JobMissingError(JobError):
-    """The scheduler has no job of this name, or has another job of this name than the client knows."""
+    """The scheduler has no job of this name, or its job of this name is not the one that the client knows."""
 
 
 class RowEnd(NamedTuple):
@@ -90,7 +90,7 @@ def ask(link: ClientLink, question: JobQuestion, deadline: float | None = None) 
 
 
 def read_info(response: JobResponse) -> Any:
-    """Return the decoded state of a job, or a list of such states."""
+    """Decode an answer. Return the state of a job, or a list of the states of jobs."""
     return json.loads(response.body)
 
 

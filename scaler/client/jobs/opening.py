@@ -134,9 +134,9 @@ class Opening:
         self._ranges = RangeMaker(RowDigests(digest_of, {*work.sources}), work.function.block, self._make)
         self._info: Info = {}
         self._is_made_here = self._has_version = False
-        """whether this call created the job, and whether it created a new version of the job"""
+        """whether this call created the job; `_has_version`: whether this call created a new version of the job"""
         self._revision = 0
-        """the revision with which this work was compared: the scheduler refuses changes of any other revision"""
+        """the job's revision when this work was compared with it; the scheduler refuses changes to another revision"""
         self._is_other_work = False
         self._n_unknown = 0
         """the number of ended rows that cannot be compared and keep their results"""
@@ -167,7 +167,7 @@ class Opening:
         return Job(self._work.name, self._link, self._serializer, self._info)
 
     def _give_up(self) -> None:
-        """Remove the record that this call created, unless a row has ended or another program uses it."""
+        """Remove the record that this call created, unless a row has ended or another program uses the job."""
         try:
             self._ask(JobVerb.FORGET, amount=1, deadline=time.monotonic() + GIVE_UP_SECONDS)
         except (ScalerError, TimeoutError) as error:
@@ -263,7 +263,7 @@ class Opening:
         """Create a new version of the job, with the terms of this call. Raises `JobConflictError` if that is forbidden.
 
         Args:
-            difference: a sentence that shows how the work differs; empty if the work is the same.
+            difference: a sentence that shows how this work differs from the job's; empty if the work is the same.
             repair: the reason for a new version if the work is the same.
         """
         info, work = self._info, self._work
@@ -493,7 +493,7 @@ def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
 
 
 def _other_options(known: bytes, now: bytes) -> list[str]:
-    """Return the differences in task options, for display. `profiling` changes no result; `seed` includes its flag."""
+    """Return the differences in task options, for display, without `profiling`, which changes no result."""
     pairs = zip(RunOptions.decode(known)._asdict().items(), RunOptions.decode(now), strict=True)
     differing = [
         (name, was, value) for (name, was), value in pairs if was != value and name not in ("profiling", "seed_spawns")

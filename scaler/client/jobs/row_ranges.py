@@ -19,7 +19,7 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""The maximum number of rows and bytes in a range; a single larger row makes a range of its own."""
+"""The maximum numbers of rows and of bytes in a range; a single larger row makes a range of its own."""
 
 
 _UNCHANGING = PLAIN | {ObjectReference}
@@ -68,7 +68,7 @@ class RangeMaker:
         self.n_not_compared = 0
         """the number of rows, of all ranges made, that cannot be compared"""
         self.first_not_compared = (0, "")
-        """the number of the first row that cannot be compared, and the part of the row that prevents it"""
+        """the number of the first row that cannot be compared, and the incomparable part of that row"""
 
     def rows(self, items: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
         """Iterate over items as rows. A row with values that the iterable may change is serialised at once."""

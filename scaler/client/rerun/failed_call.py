@@ -43,7 +43,7 @@ _generators = RandomGenerators()
 
 
 _kept: dict[object, KeptState] = {}
-"""the state of the random generators to restore at the end of each rerun in progress; the latest rerun is the last"""
+"""for each rerun in progress, the state of the random generators to restore at its end; the latest rerun is the last"""
 _keeping = threading.Lock()
 
 

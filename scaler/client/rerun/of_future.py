@@ -62,8 +62,8 @@ class PreparedCall:
 
     Attributes:
         call: the failed call; its objects are complete after `take` was called for each fetch.
-        objects: the values that have arrived, by the ids of their objects.
-        fetches: the awaited values and their descriptions, by the ids of their objects.
+        objects: id of an object -> its value, for the values that have arrived.
+        fetches: id of an object -> a description of its value, and the fetch of the value.
     """
 
     call: FailedCall
@@ -72,7 +72,7 @@ class PreparedCall:
 
     @contextlib.contextmanager
     def cancelled_on_error(self, link: RerunLink) -> Iterator[None]:
-        """Context manager: cancel the tasks that compute missing values if the wait for a value ends with an error."""
+        """Context manager: if the wait for a value ends with an error, cancel the tasks that compute missing values."""
         try:
             yield
         except BaseException:  # raised again: also an interrupt

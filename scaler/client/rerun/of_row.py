@@ -68,7 +68,7 @@ class _Row:
         return ask(self._link, JobQuestion(verb, self._job, self._row, amount, body, (), self._work))
 
     def _failure(self) -> RowEnd | None:
-        """Return how the row failed; None if the row runs, or has run again since."""
+        """Return how the row failed; None if the record no longer has the failure, because the row runs again."""
         found = read_rows(self._ask(JobVerb.FAILURES, amount=1))
         return next((each for each in found if each.row == self._row), None)
 

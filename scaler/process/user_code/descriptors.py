@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 _OUT_OF_REACH = 2048
 _LAST_ONES = 16
-"""The number of the last descriptors, which are used if the limit of open files is below `_OUT_OF_REACH`."""
+"""If the limit of open files is below `_OUT_OF_REACH`, this number of the last descriptors is used."""
 
 _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""
@@ -69,7 +69,7 @@ def _duplicate(descriptor: int) -> int | None:
 
 
 def _copy(spare: int | None, number: int) -> None:
-    """Restore a descriptor from its duplicate; without one, from the null device."""
+    """Restore a descriptor from its duplicate, or from the null device if there is no duplicate."""
     try:
         if spare is not None:
             os.dup2(spare, number)

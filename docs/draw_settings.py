@@ -57,29 +57,29 @@ sizes, too.
 
 ## Scheduler
 
-These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler of a `SchedulerClusterCombo`, which calls
-`io_threads` `scheduler_io_threads`. Their section in the file is `[scheduler]`.
+These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler of a `SchedulerClusterCombo`. There,
+`io_threads` has the name `scheduler_io_threads`. The section of these settings in the file is `[scheduler]`.
 
 {scheduler}
 
 ## Cluster
 
-These settings apply to `scaler_cluster` (also called `scaler_worker`) and to `Cluster`. They also apply to the cluster of a
-`SchedulerClusterCombo`, and to the local cluster of a `Client` or `AsyncClient` without an address, as in
-`Client(preload=["pandas"], capabilities={{"gpu": 1}})`. Both call `io_threads` `worker_io_threads`, and their workers have no
-names. Their section in the file is `[cluster]`.
+These settings apply to `scaler_cluster` (also called `scaler_worker`) and to `Cluster`. They also apply to the cluster
+of a `SchedulerClusterCombo`, and to the local cluster of a `Client` or `AsyncClient` without an address:
+`Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In these two, `io_threads` has the name `worker_io_threads`,
+and workers have no names. The section of these settings in the file is `[cluster]`.
 
 {cluster}
 
 ## Client
 
-These settings apply to `Client` and `AsyncClient`. Their section in the file is `[client]`.
+These settings apply to `Client` and `AsyncClient`. The section of these settings in the file is `[client]`.
 
 {client}
 
 ## Page
 
-These settings apply to `scaler_ui`. Their section in the file is `[ui]`.
+These settings apply to `scaler_ui`. The section of these settings in the file is `[ui]`.
 
 {ui}
 

@@ -139,7 +139,7 @@ def terms_of(
     given = {"token": "", **_object(read_json(request.body))}
     missing = ", ".join(sorted(_TYPES.keys() - given))
     if missing:
-        raise ValueError(f"the terms have no {missing}")
+        raise ValueError(f"the terms of the job have no {missing}")
     terms = {name: _checked(name, given[name]) for name in _TYPES}
     if not all(isinstance(digest, str) for digest in terms["fingerprint"].values()):
         raise ValueError("the digests of the fingerprint must be of the type str")

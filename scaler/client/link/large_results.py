@@ -237,7 +237,9 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Those `in_transit` count a loss: they may have ended the scheduler."""
+        """Mark all uncertain results as lost. Results `in_transit` count one loss, because the transfer may have ended
+        the scheduler.
+        """
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit

@@ -322,7 +322,9 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if any value is neither `bytes` nor `int`: only the codec writes it."""
+    """Return the values of the items; None if any value is neither `bytes` nor `int`. Only the codec can write such a
+    value.
+    """
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 

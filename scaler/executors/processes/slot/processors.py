@@ -48,7 +48,9 @@ Now: TypeAlias = Callable[[], float]
 Schedule: TypeAlias = Callable[[float, object], Timer]
 """Sends a message to the slot after some seconds."""
 Held: TypeAlias = tuple[RunTask, float]
-"""A task in a processor, with its expected microseconds. All rows of a range share one entry, with those of one row."""
+"""A task in a processor, with its expected microseconds. All rows of a range share one entry, with the microseconds of
+one row.
+"""
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:

@@ -46,7 +46,7 @@ class Slices:
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item after all earlier work, or now if no work is left. Items are consumed lazily."""
+        """Do a step with each item, after all earlier work (now if none is left). Items are consumed lazily."""
         self._work.append(map(step, items))
         if len(self._work) == 1:
             self.go_on()

@@ -75,7 +75,7 @@ class SchedulerTree:
 
     Args:
         shut_down: called when an authorised client requests the end of the scheduler.
-        paused_since: returns for how many seconds the scheduler itself was stopped since a time, given by its clock.
+        paused_since: returns for how many seconds the scheduler was stopped since a time of its clock.
         board: where the monitor publishes; None: no monitor.
         window_bytes: limit of the unacknowledged bytes of large items for one peer.
         value_bytes: returns the present size limit of one value in bytes; 0: no limit.

@@ -32,11 +32,11 @@ from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 WAITING_MOST = 64
 """The most requests of one client that wait for workers. Further requests are answered once, without waiting."""
 UNACKNOWLEDGED_MOST = 1
-"""The most descriptions, each of all workers, that one client may have unacknowledged. They are large."""
+"""The most descriptions, each of all workers, that one client may have unacknowledged. Descriptions are large."""
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client. The oldest requests are dropped."""
 LOOK_SECONDS = 0.5
-"""Interval at which deferred requests are examined; those of a client also at each new request of this client."""
+"""Interval at which deferred requests are examined. A new request of a client also examines its deferred requests."""
 DESCRIPTIONS_MOST = 16
 """The most descriptions, each of all workers, that are sent in one interval to all clients together."""
 

@@ -129,7 +129,7 @@ def queue_reason(found: Capacity) -> tuple[Reason, str]:
 
 
 def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
-    """Return an explanation, which also names the priority if a negative priority makes the task wait longer."""
+    """Return the explanation `found`, with the priority added if a negative priority makes the task wait longer."""
     wish = user_priority_of(priority)
     if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
         return found

@@ -129,7 +129,7 @@ class OutputTable:
         return self._tasks.get(task_id)
 
     def after(self, task_id: TaskId, number: int) -> list[KeptLine]:
-        """Return the lines of a task after the line with this number, and its latest progress report if newer."""
+        """Return a task's lines after the line with this number, and its latest progress report if this is newer."""
         task = self._tasks.get(task_id)
         if task is None:
             return []

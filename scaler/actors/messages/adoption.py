@@ -39,7 +39,7 @@ class RunsLost:
 
 @message
 class FindRun:
-    """task -> adoption: does an agent hold a run of this task? `patient`: the task must not start a second time."""
+    """task -> adoption: does an agent hold a run of this task? `patient`: wait longer, as no second run is allowed."""
 
     owner: int
     task_id: TaskId

@@ -127,7 +127,7 @@ class Backlog:
 
 @message
 class ReportBacklog:
-    """monitor -> balancer, urgent: add the waiting tasks to `backlog`, also by function if `functions` is set."""
+    """monitor -> balancer, urgent: count the waiting tasks in `backlog`; if `functions` is set, also by function."""
 
     backlog: Backlog
     functions: bool
@@ -135,7 +135,7 @@ class ReportBacklog:
 
 @message
 class ReportOpen:
-    """monitor -> client sessions -> graphs, in the urgent lane: add your open tasks to `backlog`."""
+    """monitor -> client sessions -> graphs, in the urgent lane: count your open tasks in `backlog`."""
 
     backlog: Backlog
 

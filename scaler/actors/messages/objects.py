@@ -52,7 +52,7 @@ class SupplyObject:
 
 @message
 class ObjectCame:
-    """agent session -> object store: the agent sent this object, or lacks it. `stays`: the store keeps the frames."""
+    """agent session -> object store: the agent sent or lacks this object. `stays`: whether to keep the frames."""
 
     object_id: ObjectId
     host: ActorRef
@@ -64,7 +64,7 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request a part, at `offset`, of the result at `location` (empty: of a copy)."""
+    """object store -> agent session: request a part, at `offset`, of the result at `location`; if empty, of a copy."""
 
     object_id: ObjectId
     location: bytes
@@ -127,7 +127,7 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: `payer` uses so many more bytes (negative: fewer) for the arguments of calls."""
+    """task or graph -> object store: the arguments of `payer` use `size_bytes` more bytes (negative: fewer)."""
 
     size_bytes: int
     payer: Owner
@@ -158,7 +158,7 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: a reconnected agent, from another scheduler if `is_early`, has this copy."""
+    """agent session -> object store: a reconnected agent has this copy. `is_early`: it came from another scheduler."""
 
     object_id: ObjectId
     host: ActorRef
@@ -175,7 +175,7 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left. `reason`: why values that no other host has are lost."""
+    """agent session -> object store: the agent has left. Values that no other host has are lost, for this `reason`."""
 
     host: ActorRef
     reason: str = "its host is gone"

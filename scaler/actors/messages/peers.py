@@ -94,14 +94,14 @@ class ConnectionLost:
     connection_number: int
     reason: str
     unsent: Sequence[RunTask] = ()
-    """withdrawn orders that have certainly not been sent, so other workers may run the tasks"""
+    """orders withdrawn before they were sent, so other workers may run the tasks of these orders"""
     is_surely_closed: bool = False
     """whether the peer itself has certainly closed the connection"""
 
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: is the peer still connected? If the peer is lost, report this `departure`."""
+    """session -> itself, by timer: check whether the peer is still connected. If it is lost, report `departure`."""
 
     departure: Departure
     is_again: bool = False

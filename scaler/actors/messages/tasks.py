@@ -20,7 +20,7 @@ class TaskReady:
     """task -> balancer: the task can run.
 
     Attributes:
-        goes_first: whether the task, a retry or the next node of a running graph, is placed ahead of new tasks.
+        goes_first: whether the task is placed ahead of new tasks: it is a retry, or the next node of a running graph.
         near_worker: a worker on the host that has most of the task's data.
         account: the account whose share the task uses.
         is_new: whether the task has not been accepted yet, so that it may be refused.
@@ -130,7 +130,7 @@ class RunLost:
     Attributes:
         was_running: whether the task may have been running, and so may be the cause of the loss.
         was_ordered: whether the agent of the worker may have received the attempt.
-        was_unacknowledged: whether the agent had not acknowledged the attempt, or a large value for the attempt.
+        was_unacknowledged: whether the agent was lost before it acknowledged both the attempt and its large values.
     """
 
     attempt: int
@@ -164,7 +164,7 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: do not start the task; if it has started, stop its run, unless `waiting`."""
+    """client session or graph -> task: do not start the task. If it has started, stop its run, unless `waiting`."""
 
     waiting: bool = False
 
@@ -176,7 +176,7 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: the task has ended. A session receives a `TaskResult` if there are no frames."""
+    """task -> client session or graph: the task has ended. Without frames, a session gets only the `TaskResult`."""
 
     result: TaskResult
     frames: Frames
@@ -240,7 +240,7 @@ class ExplainTask:
         seconds: how long `task_id` has waited for the receiver of this message.
         hops: how many graphs have forwarded the question.
         asked_at: when the client asked, by the clock of the scheduler.
-        is_wanted: whether the client waits for the result. If so, a paused worker starts this task next.
+        is_wanted: whether the client waits for the result. If so, a paused worker may be given the task.
     """
 
     asker: ActorRef
@@ -342,7 +342,7 @@ class AwaitResult:
 
 @message
 class InputKnown:
-    """graph -> client session: a node that another graph waits for ended earlier; the client knows the result."""
+    """graph -> client session: a node for which another graph waits had ended earlier; the client knows the result."""
 
     source: GraphId
     done: TaskDone
@@ -357,7 +357,7 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended. `lost`: why nodes with unreported outcomes are resubmitted."""
+    """graph -> client session: all nodes have ended. `lost`: why nodes without reported outcomes are resubmitted."""
 
     graph_id: GraphId
     graph: ActorRef
@@ -481,7 +481,7 @@ class LoadResumed:
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    A task whose attempt is later than `attempt` ignores this message: it has reported to the new balancer.
+    A task whose present attempt is later than `attempt` ignores this message, because the new balancer knows the task.
     """
 
     attempt: int

@@ -42,7 +42,7 @@ class _Kind:
 
 
 class Failures:
-    """The kinds of failures: by type of the error, shape of its message, and function that failed."""
+    """The kinds of failures. Failures of a kind agree in type of the error, shape of its message, and function."""
 
     def __init__(self, names: Names, read_traceback: Callable[[bytes], str]) -> None:
         self._names = names

@@ -109,7 +109,7 @@ class FunctionTotals:
         return items, len(known)
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
-        """Estimate a group's work: the microseconds of tasks with known durations, and the number of other tasks."""
+        """Estimate a group's work: the microseconds of its tasks with known durations, and the number of the others."""
         waiting = [
             (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
             for function_id, count in group.functions.items()
@@ -165,7 +165,7 @@ def _short_id(packed: bytes) -> bytes:
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Return the microseconds of so many tasks, extrapolated from a sample, and how many have no known duration."""
+    """Extrapolate from a sample to `tasks` tasks: return their microseconds, and how many have no known duration."""
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

@@ -59,13 +59,13 @@ from scaler.wire.messages.worker import WatchedPart
 TICK_SECONDS = 1.0
 
 SOON_SECONDS = 0.05
-"""Delay between a new subscription and the first publication of its topics, which does not wait for the tick."""
+"""Delay from a new subscription to the first publication of its topics, which happens without a tick."""
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""In this order: the most runs that are read of all reports together, and how many are read of each in any case."""
+"""In this order: the most runs read from all reports together, and the number read from each report in any case."""
 
 SEEN_MILLISECONDS = 200
 """Runs from this age are shown. A younger run often ends before a viewer could look at it."""
@@ -201,7 +201,7 @@ class Monitor(Actor):
                 peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
-        """Subscribe to the moves of tasks that viewers should see, and to the ends of graphs."""
+        """Have the tasks that viewers should see report each change of state, and graphs their end."""
         events, wants = self._sources.events, self._subscriptions
         if events.listener is self.actor_ref:
             self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
@@ -291,6 +291,6 @@ def _some(items: Sequence[Any], total: int) -> Shown:
 
 
 def _interval_ms(agents: int, present_ms: int) -> int:
-    """Return the interval of agents' reports, which changes if the number of agents has about doubled or halved."""
+    """Return the interval of agents' reports. It changes only if the wanted interval at least doubles or halves."""
     wanted_ms = int(1000 * max(WATCH_SECONDS, agents / AGENTS_PER_SECOND))
     return present_ms if present_ms and wanted_ms / 2 < present_ms < wanted_ms * 2 else wanted_ms

@@ -91,7 +91,7 @@ class SampledTasks:
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """by short id of an open watched task: its id, the actor that explains it, its position in a graph (or -1)"""
+        """by short id of an open watched task: its id, the actor that explains it, its position in a graph, or -1"""
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
@@ -220,7 +220,7 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return up to `SHOWN_MOST` tasks changed since the last call (if `is_first`: of all), and how many changed."""
+        """Return at most `SHOWN_MOST` tasks changed since the last call (`is_first`: of all), and how many changed."""
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]
@@ -294,7 +294,7 @@ class WatchedOutputs:
         self._last_shown = {short_id: number for short_id, number in self._last_shown.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
-        """Of a task's lines since the last call (all kept lines if `is_first`), return the last `LINES_MOST`."""
+        """Return the last `LINES_MOST` lines of a task since the last call (`is_first`: of all its kept lines)."""
         task_id = self._table.id_of(short_id)
         if task_id is None:
             return []

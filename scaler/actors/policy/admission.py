@@ -25,7 +25,7 @@ class Admission:
         self._accounts: dict[int, dict[Hashable, TaskReady]] = {}
         """the tasks that may be refused, by account, the newest task last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
-        """accounts by the number of tasks that may be refused; among equals, the account that grew last comes last"""
+        """accounts by the number of tasks that may be refused; of equal accounts, the one that grew last is last"""
         self._arrived: set[Hashable] = set()
         """tasks that may be refused and arrived in this turn"""
 
@@ -53,7 +53,8 @@ class Admission:
     def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
         """Remove and return the tasks to refuse, each with whether it arrived in this turn.
 
-        At most `most` tasks may wait. No more tasks are refused than arrived: a worker that leaves causes no refusal.
+        At most `most` tasks may wait. At most as many are refused as arrived, so the loss of a worker causes no
+        refusal.
         """
         surplus = []
         arrived, self._arrived = self._arrived, set()

@@ -54,7 +54,7 @@ class ResourceClass:
         self.unable_since = math.inf
         """the time since which no node could take the waiting tasks of this class; infinite while some node could"""
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
-        """the hosts that may have room for this class now, the most recently used last; all other hosts have none"""
+        """the hosts that may have room for this class now, the most recently used last; no other host has room"""
 
     def remove_one(self, ready: TaskReady) -> None:
         """Subtract a task that no longer waits from the counts by function."""
@@ -217,7 +217,7 @@ class ConstrainedQueue:
     # Patience
 
     def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove tasks that waited too long for an able node. Return them with reasons, and when to call again."""
+        """Remove and return tasks that waited too long for an able node, with reasons; and when to call again."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
@@ -244,9 +244,9 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the open tasks by requested resources: first `plain`, which requests none, then the largest groups.
+        """Return the open tasks by requested resources: first `plain` (without requests), then the largest groups.
 
-        Groups beyond `GROUPS_MOST` are summed up in two: tasks that some worker could take, and all other tasks.
+        Groups beyond `GROUPS_MOST` are summed up as two: tasks that some worker could take, and all other tasks.
         """
         classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 MOST_SPARE = 1024
-"""The most empty queues that are kept for reuse, so that single tasks of many clients do not each allocate a queue."""
+"""The most empty queues kept for reuse, so that a client with a single task seldom needs a new queue."""
 
 TURN_US = 5_000
 """The expected work of a turn of an account in microseconds. The task that exceeds this work is still in the turn."""
@@ -112,7 +112,7 @@ class FairShare:
             queue.put(row)
 
     def _is_alone(self, account: int) -> bool:
-        """Return whether this is the only account and has the same owner as before: account numbers may be reused."""
+        """Return whether this account is the only one, and still has the same owner: account numbers may be reused."""
         return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
 
     def _open(self, account: int) -> InOrder:

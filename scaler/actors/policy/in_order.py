@@ -1,7 +1,7 @@
 """InOrder: waiting tasks, first come, first served: the order within one client, or of all clients (`fifo`).
 
-Tasks with a greater priority go first: the depth of a task, then the priority that its user set. Within a priority,
-retries go first. Each operation takes constant time, except for a new priority, which is rare.
+Tasks with a greater priority go first. The priority is the depth of a task, then the number that its user set. Within a
+priority, retries go first. Each operation takes constant time, except for a new priority, which is rare.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class InOrder:
         return found if found is None else self._left(found)
 
     def _left(self, ready: TaskReady) -> TaskReady:
-        """Subtract the further rows of a removed range from `further_rows`. Return the removed task, range or not."""
+        """Return the removed task. If it is a range, first subtract its further rows from `further_rows`."""
         if self.further_rows and ready.spec.rows:
             self.further_rows -= ready.spec.rows - 1
         return ready

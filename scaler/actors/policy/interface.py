@@ -28,7 +28,7 @@ class ResourceGroup(NamedTuple):
     known_us: Callable[[ObjectId], float]
     """returns the duration of a function's tasks in microseconds; 0 if the duration is unknown"""
     last_function: ObjectId | None
-    """the function of the group's latest task, assumed to be that of the running tasks; None if unknown"""
+    """the function of the group's latest task, assumed to be the function of the running tasks too; None if unknown"""
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ class NodeResources:
         return len(self._taken)
 
     def join(self, worker: ActorRef, taken: Iterable[tuple[Needs, int]], is_unsure: bool) -> None:
-        """Add a worker, and take the resources of its runs. `is_unsure`: whether it has runs with unknown needs."""
+        """Add a worker, and take the resources of its runs. `is_unsure`: whether the needs of some runs are unknown."""
         self._taken[worker] = Counter()
         for needs, runs in taken:
             self.change(worker, needs, runs)
@@ -104,7 +104,7 @@ class Nodes:
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
     ) -> NodeResources | None:
-        """Add a worker to its node. Return the node if the node is new."""
+        """Add a worker to its node. Return the node if this is its first worker; else None."""
         known = self._nodes.get(host)
         node = self._nodes[host] = NodeResources(offer, self.running) if known is None else known
         self._host_of[worker] = host
@@ -112,7 +112,7 @@ class Nodes:
         return node if known is None else None
 
     def leave(self, worker: ActorRef) -> NodeResources | None:
-        """Remove a worker. Return the node of the worker if no other worker of the node is left."""
+        """Remove a worker. Return the node of the worker if this was its last worker; else None."""
         if worker not in self._host_of:
             return None
         host = self._host_of.pop(worker)

@@ -102,7 +102,7 @@ class Placement:
         return self._remove(task, priority, account)
 
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
-        """Remove a waiting task that a client wants. Return a paused worker that can run the task, and the task.
+        """Remove a queued task that a client waits for. Return a worker on a host with paused workers, and the task.
 
         Return None if the task requests resources, or if a worker on a host without paused workers has capacity.
         """
@@ -187,7 +187,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add tasks to a worker beyond its capacity: blocked tasks that resume, or a task that must run there."""
+        """Add to a worker, even beyond its capacity, blocked tasks that resume, or a task that a client waits for."""
         self._call_only.get(worker, self._loads).resume(worker, tasks, work_us)
 
     def forget(self) -> None:
@@ -279,7 +279,7 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks without requests (one if `is_one`). Return False if a range has to wait or to be split."""
+        """Assign tasks without requests (`is_one`: only one). Return False if a range has to wait or to be split."""
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None

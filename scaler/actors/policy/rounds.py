@@ -14,10 +14,10 @@ from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
 LOOK_SECONDS = 0.025
-"""Interval between checks for idle workers: half of `WORK_AHEAD_US`, in which most workers end a task."""
+"""Interval between checks for idle workers. It is half of `WORK_AHEAD_US`, a time in which most workers end a task."""
 
 EARLY_SECONDS = 1e-6
-"""How early a timer may fire, because the sum of two times is rounded."""
+"""The most seconds by which a timer may fire too early, because the sum of two times is rounded."""
 
 
 class Rounds:
@@ -41,7 +41,7 @@ class Rounds:
         """the time of the next check of either kind; None: only after a change"""
 
     def has_to_look(self, loads: WorkerLoads) -> bool:
-        """Return whether to check now: a worker is idle while tasks wait at others, and no such check is planned."""
+        """Return whether to check now: a worker is idle while tasks wait at other workers, and no check is planned."""
         return self._watch_at == math.inf and not self._is_off and loads.is_uneven()
 
     def look(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:

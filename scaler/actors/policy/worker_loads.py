@@ -12,8 +12,8 @@ from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
 """A worker with this much expected work gets no further tasks. This work hides the round trip to the scheduler, which
-takes about 1 ms when idle, some 10 ms under full load. More would be worse, because prefetched tasks cannot move at
-once.
+takes about 1 ms if the scheduler is idle, and some 10 ms under full load. More work would be worse, because tasks at a
+worker cannot move at once.
 """
 
 
@@ -98,7 +98,7 @@ class WorkerLoads:
                 del self._hosts[load.host]
 
     def pause_at(self, host: Hashable, workers: int) -> None:
-        """Set how many workers of a host, even a disconnected host, are paused. Paused workers get tasks as before."""
+        """Set how many workers of a host, which may be disconnected, are paused. Paused workers get tasks as before."""
         if workers:
             self._paused[host] = workers
         else:
@@ -110,7 +110,7 @@ class WorkerLoads:
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._paused.items())
 
     def first_paused(self) -> ActorRef | None:
-        """On hosts with paused workers, return the worker with the fewest tasks; None if another host has capacity."""
+        """Return the worker with the fewest tasks on hosts with paused workers; None if another host has capacity."""
         there = [worker for host in self._paused for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
@@ -142,11 +142,11 @@ class WorkerLoads:
         self._put(worker, load)
 
     def resume(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add blocked tasks of a worker that resume. They need no capacity, so the queue of the worker may overflow."""
+        """Add to a worker blocked tasks that resume. They need no capacity, so the queue of the worker may overflow."""
         self.remove_recalled(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
-        """Add tasks, in total `work_us` of work, to the worker with the fewest tasks; one must have capacity."""
+        """Add tasks, with `work_us` in total, to the worker with the fewest tasks. Some worker must have capacity."""
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
@@ -179,7 +179,7 @@ class WorkerLoads:
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Add a task to a host's worker with the fewest tasks, `first` among equals. Return it; None if all full."""
+        """Add a task to a host's worker with the fewest tasks (`first` if tied). Return the worker, or None if full."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None
@@ -216,7 +216,7 @@ class WorkerLoads:
         return {worker: load.ended for worker, load in self._workers.items() if load.tasks > 1}
 
     def level(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return the number of tasks to recall, by worker, so that the work is level.
+        """Return how many tasks to recall from each worker, so that all workers have about the same number of tasks.
 
         Args:
             ended: an earlier result of `ended`; a worker where no task has ended since then is stuck.
@@ -225,7 +225,7 @@ class WorkerLoads:
         return self._mark_recalling(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return how many tasks (all but one) to recall from each worker where no task has ended since `ended`."""
+        """Return how many tasks to recall from each worker where no task has ended since `ended`: all tasks but one."""
         loads = self._workers.items()
         return self._mark_recalling(
             {w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended}

@@ -19,7 +19,7 @@ class RecentRuns:
         self._earlier: dict[TaskId, str] = {}
 
     def limit(self) -> None:
-        """Start a new generation if the younger generation is full, and drop the older generation."""
+        """If the younger generation is full, make it the older generation, and start a new one."""
         if len(self.latest) >= RECENT_MOST:
             self._earlier, self.latest = self.latest, {}
 

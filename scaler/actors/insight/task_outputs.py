@@ -66,7 +66,7 @@ class OutputReader:
         return self.unheard_lines < UNACKNOWLEDGED_MOST
 
     def said(self, lines: int) -> None:
-        """Count so many lines as sent and unacknowledged."""
+        """Add a number of lines to the lines that were sent and are unacknowledged."""
         number = self.pipe.last_sent + 1
         self.unheard_lines += lines
         if self.unheard and self.unheard[-1][0] == number:

@@ -61,7 +61,7 @@ class FindRuns:
     """client session or job -> adoption: which of these tasks have runs at agents? Each run is reported only once.
 
     Attributes:
-        task_ids: the tasks, which wait for a quota; empty if `prefix` names them by the first bytes of their ids.
+        task_ids: the tasks, which wait for a quota; empty: all tasks whose ids start with `prefix`.
     """
 
     owner: int
@@ -106,7 +106,9 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task, client session or job: no known agent has a (further) run of the tasks."""
+    """adoption or worker proxy -> task, client session or job: no known agent has a run, or a further run, of the
+    tasks.
+    """
 
 
 @message

@@ -67,6 +67,6 @@ class CheckExpiry:
 
 @message
 class JobEnded:
-    """job or job reader -> job keeper: the actor of the job has ended."""
+    """job or job reader -> job keeper: this actor has ended."""
 
     job: ActorRef

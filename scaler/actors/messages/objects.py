@@ -34,7 +34,7 @@ class StoreObject:
     payer: Owner | None = None
     """the owner whose quota the object counts against; None: no quota"""
     function_id: ObjectId | None = None
-    """the function that computed this result, which is never refused; None if the object is not a result"""
+    """if the object is a result, which is never refused: the function that computed the result; else None"""
     graph_client: ClientId | None = None
 
     @property
@@ -127,7 +127,7 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: the arguments of `payer` use `size_bytes` more bytes (negative: fewer)."""
+    """task or graph -> object store: arguments of calls of `payer` use `size_bytes` more bytes (negative: fewer)."""
 
     size_bytes: int
     payer: Owner

@@ -168,7 +168,7 @@ class StopWorker:
     """agent session -> worker proxy: the agent has left or is lost.
 
     Attributes:
-        was_lost: whether the agent is lost, so that its running tasks are suspected to be the cause.
+        was_lost: whether the agent is lost, so that tasks that it ran are suspected to be the cause.
         values: large values that were being sent to the agent. If any, only tasks that need such a value are suspected.
     """
 

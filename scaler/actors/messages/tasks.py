@@ -323,7 +323,7 @@ class CancelGraph:
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a node whose result is requested has ended at `worker` (None: it ended earlier)."""
+    """graph -> client session: a node whose result is requested has ended, at `worker` unless that is None."""
 
     graph_id: GraphId
     result: TaskResult
@@ -334,7 +334,7 @@ class GraphNodeDone:
 
 @message
 class AwaitResult:
-    """graph -> client session -> the task's graph, if the task is a node: report how this task of the client ends."""
+    """graph -> client session -> the graph that has the task, if any: report to `graph` how this task ends."""
 
     input: GraphInput
     graph: ActorRef

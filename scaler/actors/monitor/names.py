@@ -11,7 +11,7 @@ SHORT_MOST = 20_000
 
 
 class Names:
-    """The names of workers and functions, by actor and id."""
+    """The names of workers, by actor, and of functions, by id."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table

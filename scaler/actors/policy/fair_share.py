@@ -187,7 +187,7 @@ class FairShare:
         return True
 
     def _count_turn(self, holding: _Holding) -> None:
-        """Count a turn of one account of an owner while other accounts wait."""
+        """Count a turn of an account. If it was the last turn that the owner has now, end the turn of the owner."""
         if holding.left > 1:
             holding.left -= 1
         else:

@@ -106,9 +106,7 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task, client session or job: no known agent has a run, or a further run, of the
-    tasks.
-    """
+    """adoption or worker proxy -> task, client session or job: no agent is known to have another run of the tasks."""
 
 
 @message

@@ -59,7 +59,7 @@ from scaler.wire.messages.worker import WatchedPart
 TICK_SECONDS = 1.0
 
 SOON_SECONDS = 0.05
-"""Delay from a new subscription to the first publication of its topics, which happens without a tick."""
+"""Delay from a new subscription to the first publication of its topics, which does not wait for the next tick."""
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""

@@ -158,7 +158,7 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: a reconnected agent has this copy. `is_early`: it came from another scheduler."""
+    """agent session -> object store: a reconnected agent has this copy. `is_early`: the agent had another scheduler."""
 
     object_id: ObjectId
     host: ActorRef

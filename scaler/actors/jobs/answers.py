@@ -33,7 +33,7 @@ def refused(request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerK
 
 
 def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
-    """Return an answer with frames or facts. An answer without frames and facts acknowledges the request."""
+    """Return an answer with frames, facts or both. An answer with neither acknowledges the request."""
     body = json.dumps(facts or {}).encode()
     return JobResponse(request.number, JobAnswerKind.KNOWN, request.first, 0, body, "", tuple(frames))
 
@@ -77,7 +77,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request that means an earlier job of this name, or other work; else None."""
+    """Return the answer to a request that was made for an earlier job of this name, or for other work; else None."""
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"

@@ -110,7 +110,7 @@ class JobActor(Actor):
         self._logged_trouble = ""
         """the last logged reason for a pause; empty after results have been written again"""
         self._orders = self._asked_until_now = 0
-        """the number of unanswered orders at the job writer; the number of requests since the last call of `_rest`"""
+        """two numbers: unanswered orders at the job writer, and requests since the last call of `_rest`"""
 
     _context: ClientContext
     _tasks: OpenTasks[int]
@@ -192,7 +192,7 @@ class JobActor(Actor):
         self._catalog.order(self.actor_ref, None if alone else record, obey, receive)
 
     def _lose(self, damaged: list[RowResult]) -> None:
-        """Run rows with damaged results again if a map waits for these rows. Otherwise count the rows as failed."""
+        """Run rows with damaged results again if a map waits for these rows; else count the rows as failed."""
         job_state, rows = self._state, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
         logger.error("the job %s: %s", job_state.terms.name, what)
@@ -324,7 +324,7 @@ class JobActor(Actor):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """Apply the quota to the remaining rows, since all agents have returned."""
+        """Apply the quota to the rows that have not been submitted, since all agents have returned."""
         self._awaits_agents = False
         self.continue_soon()
 
@@ -363,7 +363,7 @@ class JobActor(Actor):
 
     @handles(RunNotStarted)
     def _run_not_started(self, news: RunNotStarted) -> None:
-        """Unmark an at-most-once row that its worker returned without starting it."""
+        """Remove the mark of an at-most-once row that a worker returned without having started the row."""
         row = index_of(news.task_id)
         self._submitted.marks.discard(row)
         if self._held.pop(row, None) is None:
@@ -635,7 +635,7 @@ class JobActor(Actor):
         return self._context.has_started
 
     def is_settling(self) -> bool:
-        """Return whether rows submitted before the job ended may still fail, so that a retry would miss these rows."""
+        """Return whether the job has ended but submitted rows may still fail; a retry now would miss these rows."""
         is_ending = not self._state.is_open or self._state.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 

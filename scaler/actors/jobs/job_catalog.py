@@ -80,7 +80,7 @@ class JobCatalog:
         order: Callable[[], Any],
         then: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """Send an order to the job writer, and handle its answer in the actor."""
+        """Send an order to the job writer, and have `actor` call `then` with the outcome."""
         post = self._post
         self._writer.order(record, order, lambda value, error: post(actor, OrderDone(then, value, error)))
 
@@ -96,7 +96,7 @@ class JobCatalog:
         return replace(summary, state=PAUSED if lockout else OPEN, reason=lockout.reason if lockout else reason)
 
     def why_full(self) -> str:
-        """Return why no further value can be kept; empty if values can be kept."""
+        """Return why no further value may be kept; empty if values may be kept."""
         used = sum(each.size_bytes for each in self.seen.values())
         if used < self._most_bytes:
             return ""

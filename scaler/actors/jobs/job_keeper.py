@@ -47,7 +47,7 @@ LISTS_MOST = 16
 
 Opened: TypeAlias = "tuple[JobRecord, JobState]"
 Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
-"""The places and summaries of the examined jobs, and whether there are more jobs to examine; see `JobFolder.look`."""
+"""The places and summaries of the examined jobs, and whether jobs are left to examine (`JobFolder.look`)."""
 
 
 class JobKeeper(Actor):
@@ -339,7 +339,7 @@ def _of_another(folder: Path, other: str, asked: RequestJob) -> str:
 
 
 def _named(program: str) -> str:
-    """Return the name of a program without user and host, which all programs of a folder share."""
+    """Return the name of a program without its user and host, which are the same for all programs of a folder."""
     return program.rpartition(", ")[0] or program
 
 

@@ -22,17 +22,17 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
-"""Limits of the results in one answer: the most rows; the most bytes. A single larger result is sent alone."""
+"""Limits of the results in one answer, in this order: rows, bytes. A single result of more bytes is sent alone."""
 
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ` requests. `ATTEND`: the client needs the job to run. `SCAN`: answer at once, for ended rows only."""
+"""Bodies of `READ` requests, in this order: the client needs the job to run; answer at once, with ended rows only."""
 
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
-"""A generator that yields orders for the job writer, each with an error text, and receives their results."""
+"""A generator that yields orders for the job writer, each with the text for its failure, and receives their results."""
 
 
 class JobReads:
@@ -82,7 +82,7 @@ class JobReads:
         return parked
 
     def take_attending(self, session: ActorRef) -> list[RequestJob]:
-        """Remove and return the pending requests of a client that need the job to run."""
+        """Remove and return those pending requests of a client that need the job to run."""
         taken = [asked for asked in self.parked if asked.session is session and asked.request.body == ATTEND]
         self.parked = [asked for asked in self.parked if asked not in taken]
         return taken
@@ -100,7 +100,7 @@ class JobReads:
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
     def read(self, asked: RequestJob) -> Steps:
-        """Answer with the next rows, once the first of these rows has ended."""
+        """Answer with the results of rows from the requested row on, as soon as that row has ended."""
         request, rows = asked.request, self._state.rows
         first, is_scan = request.first, request.body == SCAN
         if is_scan:
@@ -124,7 +124,7 @@ class JobReads:
         self._reply(asked, results_of(request, results, last if is_scan else first))
 
     def _may_end(self, row: int) -> bool:
-        """Return whether this row, or a later row, may still end, given the state of the job."""
+        """Return whether `row`, or a later row, may still end, given the state of the job."""
         job_state = self._state
         return job_state.is_open and (not job_state.is_sealed or row < job_state.rows.rows)
 
@@ -147,7 +147,7 @@ class JobReads:
         self._reply(asked, results_of(request, self._valid(results), request.first + n_rows))
 
     def show(self, asked: RequestJob) -> Steps:
-        """Answer with the state of the job, either now or once the job has ended."""
+        """Answer with the state of the job: now or, if the request says so, once the job has ended."""
         amount = asked.request.amount
         if amount == AT_END and self._state.is_open:
             self._park(asked)
@@ -216,7 +216,7 @@ def only_reads(request: JobRequest) -> bool:
 
 
 def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
-    """Return facts about a row: its call in the latest version, and the version that produced its result."""
+    """Return facts about a row: its call in the latest version, and which version produced the result of the row."""
     terms, ran = record.terms, record.version_of(row)
     return {
         "task_id": (terms.prefix + row.to_bytes(8, "big")).hex(), "function_id": terms.function_id.hex(),

@@ -49,7 +49,7 @@ from scaler.wire.messages.common import TaskStatus
 T = TypeVar("T")
 
 REFUSED_MOST = 1024
-"""Limit of the refused calls that are remembered. Ranges of older calls have arrived long ago."""
+"""The most refused calls that are remembered. All ranges of older calls have arrived long ago."""
 
 NOT_KEPT = "it cannot be stored"
 NOT_SUBMITTED = "its program ended before it had submitted all rows: run that program again, or forget the job"
@@ -155,7 +155,7 @@ class JobRequests:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a program needs the job to run, or the job is unattended, with all its rows, and needs no program."""
+        """Whether a program needs the job to run, or no program has to: the job is unattended and has all its rows."""
         needs_program = self._state.terms.is_attended or not self._state.is_sealed
         return not needs_program or any(each.needs_run for each in self._programs.values())
 
@@ -489,7 +489,7 @@ class JobRequests:
         return "its rows have started" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_started else ""
 
     def _new_terms(self, asked: RequestJob) -> JobTerms | None:
-        """Return the terms of a new version. If the version cannot begin, or has begun, answer that and return None."""
+        """Return the terms of a new version. If the version cannot begin, or has begun, answer so and return None."""
         request, known, same_rows = asked.request, self._state.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
         why = self._why_no_version(asked)
         if why:
@@ -636,7 +636,7 @@ class JobRequests:
         self._close(asked, lambda: folder.give(record, owner), is_given)
 
     def _close(self, asked: RequestJob, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
-        """Move or remove the record by calling `order`, after all earlier orders. If that fails, the job continues."""
+        """Have the job writer call `order`, which moves or removes the record. If that fails, the job continues."""
         self.is_closing = True
 
         def then(value: T, error: BaseException | None) -> None:

@@ -133,7 +133,7 @@ class OpenRows:
         self.rewind()
 
     def rewind(self) -> None:
-        """Search for open rows from the first row on."""
+        """Go back to the first row in the search for open rows."""
         self._cursor, self._loaded = 0, None
 
     def ended_from(self, row: int, most: int) -> int:

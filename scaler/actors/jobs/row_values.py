@@ -28,7 +28,7 @@ class StoreReader:
     def __init__(self, actor: ActorRef, client_id: ClientId) -> None:
         self.put = actor.send
         self.is_due = True
-        """always true, so that the outbox never serves this stand-in"""
+        """always True: the outbox takes this stand-in for a peer that is due already, and never serves it"""
         self.key = ("job", client_id)
 
 
@@ -57,7 +57,7 @@ class JobResults:
         return None, ""
 
     def receive(self, response: ObjectResponse) -> tuple[Frames | None, int]:
-        """Return the frames of an arrived result (None: it is lost), and the duration of its run in microseconds."""
+        """Return the frames of an arrived result (None if the result is lost), and the microseconds of its run."""
         if response.object_id not in self._awaited:
             return None, 0
         duration_us = self._awaited.pop(response.object_id)

@@ -46,7 +46,7 @@ class Copies:
         return hosts
 
     def remove(self, object_id: ObjectId, host: ActorRef) -> ActorRef | None:
-        """Forget one copy, if it exists. Return another host with a copy, or None."""
+        """Forget the copy of an object on a host, if there is one. Return another host with a copy, or None."""
         hosts = self.hosts.get(object_id, {})
         if hosts.pop(host, host) is None:
             discard(self.objects, host, object_id)
@@ -80,7 +80,7 @@ class Retained:
         return object_id in self.ends
 
     def add(self, object_id: ObjectId, end: float, size_bytes: int) -> None:
-        """Retain a function until `end`. Deadlines must be added in increasing order."""
+        """Retain a function until the deadline `end`, which must not be earlier than the deadlines added before."""
         self.ends[object_id] = end
         self._sizes[object_id] = size_bytes
         self.size_bytes += size_bytes

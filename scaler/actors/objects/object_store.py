@@ -331,7 +331,7 @@ class ObjectStore(Actor):
             self._slices.add(self._disown_one, self._leaving_owners())
 
     def _leaving_owners(self) -> Iterator[ClientId]:
-        """Yield each owner that has left, as often as it owns objects."""
+        """Yield each owner that has left, again and again until it owns no objects."""
         leaving, owned = self._table.leaving, self._table.owned
         while leaving:
             owner = next(iter(leaving))
@@ -369,7 +369,7 @@ class ObjectStore(Actor):
                 self._used_by_graph(object_id, use.graph)
 
     def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Remember that a graph uses an object, to report a loss. If the object is lost already, report that now."""
+        """Store that a graph uses an object, to report a loss to the graph. If it is lost already, report that now."""
         self._table.graphs.setdefault(object_id, {})[graph] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
@@ -436,7 +436,7 @@ class ObjectStore(Actor):
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Add a reader to a stream. A host that joins late waits for a copy: the source sends the value only once."""
+        """Add a reader to a stream. A host that joins late waits for a copy at another host: the source sends once."""
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has reconnected and starts again
             stream.leave(before)
@@ -556,7 +556,7 @@ def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
 
 
 def _within_quota(store: StoreObject) -> StoreObject:
-    """Return the message that stores an object; without the object's bytes if they exceed the quota of the owner."""
+    """Return `store`, or `store` without the object's bytes if they would exceed the quota of the owner."""
     payer = store.payer
     if payer is None or store.function_id is not None or not payer.has_quota or type(store.frames) is LostFrames:
         return store

@@ -73,7 +73,7 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def reset_host(self, host: ActorRef) -> bool:
-        """Drop requests from and to a host that was lost or reconnected. Return whether to answer pending requests."""
+        """Drop requests from a lost or reconnected host, and to it. Return whether to answer the remaining requests."""
         stream = self.stream
         if stream is None or self.source is None:
             return False
@@ -95,7 +95,7 @@ class StoredObject:
 
     @property
     def is_with_host(self) -> bool:
-        """Whether an agent has the bytes and shares no location of them."""
+        """Whether an agent has the bytes, at no location that other processes of the host can open."""
         return self.frames == () and not self.location and self.source is not None
 
     def kind_for(self, client: ClientId | None) -> int:

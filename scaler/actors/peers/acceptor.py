@@ -71,7 +71,7 @@ logger = logging.getLogger(__name__)
 UINT32_MOST = 2**32 - 1
 
 RESETS_WITHIN_SECONDS = 60.0
-"""If the last hello is older, earlier unreadable messages no longer count, since the session made progress."""
+"""If a peer's last hello is older, its unreadable messages are counted anew, since its session made progress."""
 
 MOST_WORKERS = 65_535
 """The most workers of an agent. The numbers of workers have 16 bits on the wire."""
@@ -260,7 +260,7 @@ class Acceptor(Actor):
             self._send_agent_count(peer)
 
     def _notify_former(self, session: ActorRef) -> None:
-        """Send the new number of agents to the agent that joined before this one, so that two agents have it."""
+        """Send the new number of agents to the second newest agent, too, so that two agents know the number."""
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
             self._send_agent_count(self._directory.of_session(former))
@@ -284,7 +284,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer without permission, or unfit for the scheduler or other peers. Return whether it is refused."""
+        """Refuse a peer without permission, or unfit for the scheduler or its workers. Return whether it is refused."""
         hello = arrived.hello
         known = self._present(key)
         reason = (

@@ -17,7 +17,7 @@ class _Numbers:
     def __init__(self) -> None:
         self._taken: set[int] = set()
         self._next = 0
-        """the number below which each number is taken, or in `_closed`"""
+        """all numbers below this number are taken, or are in `_closed`"""
         self._closed: list[int] = []
         """a heap of the numbers that were freed and may be taken again"""
 

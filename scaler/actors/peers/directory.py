@@ -25,14 +25,14 @@ SPENT_REMEMBERED = 16_384
 """The number of former connections of peers that are kept."""
 
 BACK_SECONDS = 2.5
-"""How long agents of a former scheduler are expected to return, and tasks wait for runs at these agents."""
+"""How long agents of the last scheduler are expected to return, and tasks wait for their runs at these agents."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
 MARKS_MOST = 1024
-"""From this number of marks on, marks that are close together for their age are dropped."""
+"""When this number of marks is reached, marks that are too close to the mark before (`PRECISION`) are dropped."""
 PRECISION = 0.02
-"""The least distance in time between two old marks, as a share of their age."""
+"""The least time between two neighbouring marks that are both kept, as a share of the age of the later mark."""
 
 KNOWN_MOST = 200_000
 """The most tasks that are known as not started. A forgotten task counts as started, and is not started again."""
@@ -51,7 +51,7 @@ class UnstartedRuns:
             self._task_ids.popitem(last=False)
 
     def take(self, task_id: TaskId) -> bool:
-        """Return whether a task was certainly not started. Forget the task, since it may be started now."""
+        """Return whether a task was certainly not started, and forget the task, since it may be started from now on."""
         return self._task_ids.pop(task_id, 0) is None
 
 
@@ -78,7 +78,7 @@ class AttemptTimes:
         self._marks = kept
 
     def seconds_since(self, attempt: int, now: float) -> float:
-        """Return the least age of an attempt in seconds; 0 if the attempt is newer than the last mark."""
+        """Return how many seconds old an attempt is at least; 0 if the attempt is newer than the last mark."""
         after = next((at for number, at in self._marks if is_later(number, attempt)), now)
         return now - after
 
@@ -111,7 +111,7 @@ class Directory:
         self.worker_names = WorkerNames()
         self.text_hashes = TextHashes()
         self.workers = self.agents = 0
-        """the number of workers of all connected agents; the number of these agents"""
+        """two numbers: how many workers all connected agents have, and how many agents these are"""
         self._by_session: dict[ActorRef, Peer] = {}
         self._outbox = outbox
         self._spent: OrderedDict[Connection, PeerKey] = OrderedDict()
@@ -129,7 +129,7 @@ class Directory:
         self._connect(peer, connection)
 
     def expect(self, agents: int, now: float) -> None:
-        """Store the number of agents of the last scheduler, from a returning agent's hello; 0: no last scheduler."""
+        """Store how many agents the last scheduler had, as a returning agent reports; 0 if there was none."""
         if agents:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 

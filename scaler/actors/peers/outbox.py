@@ -81,7 +81,7 @@ class Outbox:
             self.closing.append((peer, peer.connection))
 
     def notify_of_next(self, peer: Peer, heard: int) -> bool:
-        """Notify the session once the next item for a peer is sent. Return False if the peer still lacks earlier items.
+        """Have a peer's session notified of the next item for the peer. Return False if the peer lacks earlier items.
 
         Args:
             heard: the number of the last message that the peer has received.

@@ -58,7 +58,7 @@ class Owner:
 
     @property
     def share(self) -> int:
-        """The number of turns that the accounts of the owner have in one turn of the owner."""
+        """The number of turns that the accounts of this owner get whenever each owner has its turn."""
         return self._terms.share
 
     @property

@@ -169,12 +169,12 @@ class Peer:
         self.left = 0
         """the number of the last message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
-        """the acknowledged number, and the time, at which the window of the peer was last found closed"""
+        """a pair, from when the window of the peer was last found closed: the acknowledged number, and the time"""
         self.is_invalid = False
         """whether the session cannot resume, because some messages were dropped or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Report to the session the orders that were sent late: after smaller items that were put later."""
+        """Report to the session which orders were sent after smaller items that had been put later."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)

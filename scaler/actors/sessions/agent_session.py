@@ -145,7 +145,7 @@ class AgentSession(Session):
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
-        """the proxies that were started; all other proxies start later, or when their workers are opened"""
+        """the proxies that were started; each of the others is started later, or when its worker is opened"""
         self._opening: Timer | None = None
         self._slices = Slices(self)
         """pending messages for all workers; later messages for single workers are queued behind these messages"""
@@ -365,7 +365,7 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
     def _report_changed(self, known: int) -> None:
-        """Report to the listener which workers take tasks, and the new workers. `known`: the number of old workers."""
+        """Report to the listener which workers take tasks, and which are new. `known`: how many workers are not new."""
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])

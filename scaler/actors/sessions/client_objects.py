@@ -52,7 +52,7 @@ class ClientObjects:
         )
 
     def is_of_another(self, task_id: TaskId) -> bool:
-        """Return whether another client has an object with the id of a task, which would be mistaken for the result."""
+        """Return whether another client has an object with a task's id, which would pass for the result of the task."""
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
     def instruct(self, instruction: ObjectInstruction) -> None:

@@ -168,7 +168,7 @@ class ClientSession(Session):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """Let the held tasks that no agent runs wait for the quota, since all agents have returned."""
+        """Let held tasks that no agent runs wait for the quota from now on, since all agents have returned."""
         self._held.awaits_agents = False
         if self._held:
             self._owner.wait(self.actor_ref)

@@ -89,7 +89,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report to the agent that the client merely waits. If an item is pending, leave that to the next report."""
+        """Report to the agent that the client merely waits, unless items are pending: the client will report again."""
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

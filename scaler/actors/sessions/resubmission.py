@@ -38,7 +38,7 @@ class Resubmission:
         self._told: set[TaskId] = set()
         self._tasks = set(open_tasks)
         self._heard: set[TaskId] = set()
-        """resubmitted tasks: a task that is submitted once more must run, since its result is lost"""
+        """tasks that were resubmitted once; a task that is submitted once more has lost its result, and must run"""
         for item in said:
             if len(self._told) >= most:
                 break
@@ -56,7 +56,7 @@ class Resubmission:
         return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
 
     def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
-        """Return the tasks without known tasks that have ended. A task that the client submits once more runs again."""
+        """Return the tasks that have not ended, and the ended tasks that the client submits once more."""
         known, heard = self._tasks, self._heard
         left_out = {each.task_id for each in batch if each.task_id in known and each.task_id not in heard}
         heard |= left_out

@@ -76,7 +76,7 @@ class Session(Actor):
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by the clock of the peer"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """intervals between heartbeats: the first (may include a stop of the peer); the shortest; 0: unknown"""
+        """two intervals between heartbeats, 0 if unknown: the first (may include a stop of the peer); the shortest"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
 

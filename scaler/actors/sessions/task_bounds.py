@@ -21,7 +21,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have: tasks that it counts as ended may be open in the scheduler."""
+"""How many windows of open tasks a client may have. Tasks that the client counts as ended may still be open here."""
 
 
 class TaskBounds:

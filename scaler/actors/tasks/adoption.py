@@ -60,9 +60,9 @@ class AdoptionTable:
         self.waiting: dict[ActorRef, set[RunKey]] = {}
         """nodes that cannot request their runs yet, by graph"""
         self.impatient: dict[ActorRef, None] = {}
-        """tasks that wait for `HOLD_SECONDS` at most: a dict as an ordered set"""
+        """tasks that wait for at most `HOLD_SECONDS`: a dict as an ordered set"""
         self.patient: dict[ActorRef, None] = {}
-        """tasks that wait as long as an agent may return: a dict as an ordered set"""
+        """tasks that wait for as long as any agent may still return: a dict as an ordered set"""
         self.asked: dict[RunKey, tuple[ActorRef, float]] = {}
         """held tasks, each with the session that requests its run, and the time of the request"""
         self.prefixes: dict[RunKey, ActorRef] = {}

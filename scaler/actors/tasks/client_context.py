@@ -71,13 +71,13 @@ class ClientContext:
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
         self.read_options = services.read_options
         self.graph_id: GraphId | None = None
-        """the id of the graph whose nodes the tasks are; None for other tasks"""
+        """the id of the graph to which the tasks belong as nodes; None for other tasks"""
         self.open_rows: OpenRows = _no_rows
         self.records_starts = False
         """whether the session records each start of a task, and the `RunTask` of a run is held until then"""
         self.has_started = False
         self.since = 0.0
-        """when the scheduler received the graph whose nodes the tasks are"""
+        """when the scheduler received the graph to which the tasks belong as nodes"""
 
     def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
         """Replace a waiting or assigned range by one task for each row. Return the tasks; empty if the client has left.

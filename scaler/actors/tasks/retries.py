@@ -25,14 +25,14 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""For each event by which an at-most-once task may have started, the status of the task. Other tasks may run again."""
+"""The events after which an at-most-once task may have started, each with the status of the failed task."""
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
 """Text appended to the reason why an at-most-once task fails."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:
-    """Return why a task is run again after `result` and `retries` earlier retries; empty if it is not run again."""
+    """Return why a task whose run had this result is run again; empty if it is not. `retries`: the earlier retries."""
     if retries >= options.retries:
         return ""
     if result.status == TaskStatus.FAILED:

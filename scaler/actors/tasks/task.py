@@ -69,7 +69,7 @@ class TaskActor(Actor):
     """number of retries after the function raised"""
 
     _tries = FIRST_TRY
-    """the number of the current try; why the earlier tries ended"""
+    """the number of the current try, and why the earlier tries ended"""
 
     _crashes = 0
 
@@ -77,7 +77,7 @@ class TaskActor(Actor):
     """the last attempt that counted as a crash because its worker was lost; uncounted if the worker returns"""
 
     _lost_in_transit = 0
-    """how many agents in a row were lost while they received the `RunTask` of this task, or a large value for it"""
+    """how many agents in a row were lost while they received this task's `RunTask`, or a large value for the task"""
 
     _adopted = -1
 
@@ -91,7 +91,7 @@ class TaskActor(Actor):
     """the latest question of a client that waits for the result"""
 
     _unwanted: int | None = None
-    """the attempt that was recalled for a cancel; if the worker returns it unstarted, the task is cancelled"""
+    """the attempt that was recalled to cancel the task; if the worker returns it unstarted, the task is cancelled"""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _cancel_if_unwanted(self, attempt: int) -> None:
-        """Cancel the task when its run has ended without a result and no further run is wanted."""
+        """Cancel the task if `attempt` is unwanted, and has ended so that the task is ready to run again."""
         if attempt == self._unwanted and self._state is states.READY:
             self._only_waited = True
             self._move(states.CANCEL)
@@ -329,7 +329,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Request the offered run, or ask the adoption for a run. Without adoption, no earlier run is found."""
+        """Request the offered run; without an offer, ask the adoption for a run. Without adoption, there is no run."""
         context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))

@@ -73,7 +73,7 @@ class Balancer(Actor):
         """tasks that only one worker may run, each with the name of this worker"""
         self._names: dict[ActorRef, str] = {}
         self._by_name: dict[str, ActorRef] = {}
-        """the workers that run any task, by name"""
+        """the workers that accept pickled functions, by name; only these workers can have pinned tasks"""
         self._will_place = False
         self._timer: Timer | None = None
         self._look_at = math.inf
@@ -225,7 +225,7 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign to a paused worker a task that a client waits for. Split a range instead: the client asks again."""
+        """Assign to a paused worker a task that a client waits for. A range is only split: the client asks again."""
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -17,7 +17,7 @@ _STATUSES = frozenset(map(int, TaskStatus))
 
 
 def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tuple[list[RunRecord], TaskSplit | None]:
-    """Replace a range in `runs` by its rows. Return the rows, and a message to the task; None: the client has left."""
+    """Replace a range in `runs` by its rows. Return the rows, and a message to the task (None: the client has left)."""
     spec = run.spec
     tasks = run.context.split(spec, (worker, run.attempt)) if run.context is not None else ()
     if not tasks:
@@ -62,7 +62,7 @@ def checked(rows: int, result: RunResult) -> RunResult:
 
 
 def retried(run: RunRecord, result: RunResult) -> list[RunResult]:
-    """Return the results of the rows if some rows may be retried, else an empty list."""
+    """Return the results of the rows of a range if some rows may be retried, else an empty list."""
     if not (result.statuses and run.spec.options):
         return []
     try:

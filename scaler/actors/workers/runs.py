@@ -41,7 +41,7 @@ class Allocations:
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Update the balancer's counts to the present runs. Return the changes. `task_ids`: None for all tasks."""
+        """Make the balancer's counts agree with `runs`. Return the changes by needs. `task_ids`: None for all tasks."""
         differences: Counter[Needs] = Counter()
         counted = self._counted
         for task_id in list(counted if task_ids is None else task_ids):

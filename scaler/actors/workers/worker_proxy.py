@@ -221,7 +221,7 @@ class WorkerProxy(Actor):
         self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
 
     def _recall_held(self, run: RunRecord) -> None:
-        """Return a held run to its task. The `RunTask` of the run was not sent."""
+        """Return a held run to its task, without a recall at the worker, to which the `RunTask` was never sent."""
         del self._runs[run.spec.task_id]
         self._free(*run.load)
         self._report_allocations([run.spec.task_id])
@@ -235,7 +235,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move to the end of `_runs` the runs whose large `RunTask` was just sent: smaller ones were sent before."""
+        """Move the runs whose large `RunTask` was just sent to the end of `_runs`: smaller orders were sent before."""
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -308,7 +308,7 @@ class WorkerProxy(Actor):
             self._report_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
-        """Return whether a range has ended as a whole. If not, split it and add its rows' results to `row_results`."""
+        """Return whether a range has ended as a whole. If not, split it, and add the rows' results to `row_results`."""
         rows = retried(run, result)
         if rows:
             self._split(run)
@@ -357,7 +357,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunSplit])
     def _rows_split(self, batch: Batch[RunSplit]) -> None:
-        """Split a range because one of its rows needs separate handling. If the client has left, cancel each row."""
+        """Split ranges in which a row needs separate handling. If the client of a range has left, cancel its rows."""
         for news in batch:
             run = self._runs.get(news.task_id)
             if run is not None and run.attempt == news.attempt and run.spec.rows:
@@ -434,7 +434,7 @@ class WorkerProxy(Actor):
             self._report_allocations([ready.spec.task_id for ready in takes])
 
     def _report_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Report to the balancer how the resources taken by tasks have changed. `task_ids`: None for all tasks."""
+        """Report to the balancer the changes in the resources that tasks take. `task_ids`: None for all tasks."""
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:

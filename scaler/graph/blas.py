@@ -71,7 +71,7 @@ def _waves(consumers: Any, missing: Any) -> list[Any] | None:
 
 
 def _needed(consumers: Any, wanted: list[int]) -> Any:
-    """Return a vector with one element for each node: whether the node is wanted, or a wanted node depends on it."""
+    """Return whether each node is needed, as an array: whether the node is wanted, or a wanted node depends on it."""
     reached = Vector.from_coo(np.unique(np.array(wanted, dtype=np.int64)), True, size=consumers.nrows, dtype=bool)
     dependencies, news = consumers.T.new(), reached
     while news.nvals:

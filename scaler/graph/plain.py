@@ -51,7 +51,9 @@ def _ordered_by_readiness(counts: list[int], dependencies: list[int], missing: l
 
 
 def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Return one list of the consumers of all nodes, and where the consumers of each node start and end in it."""
+    """Return all consumers in one list, node after node, and where the consumers of each node start and end in the
+    list.
+    """
     uses = [0] * len(counts)
     for dependency in dependencies:
         uses[dependency] += 1

@@ -78,7 +78,8 @@ class Readiness:
     def fail(self, position: int) -> Iterator[int]:
         """Mark a node as failed, and yield the nodes that fail with it, the nearest first, each marked when yielded.
 
-        Between two yielded nodes, nodes may be added and finished. A node that is still to fail never becomes ready.
+        Between two yielded nodes, nodes may be added and finished. A node that will be yielded later never becomes
+        ready.
         """
         states, consumers = self._states, self._consumers
         states[position] = FAILED

@@ -115,7 +115,7 @@ _initialized: set[bytes] = set()
 def joblib_batch(
     batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
 ) -> Any:
-    """Run a batch. The batch is an argument and not the function of the task, because its values belong to one task."""
+    """Run a batch. The batch is an argument, not the function of the task, because no other task uses its values."""
     register()  # for a parallel call in the batch that names the back-end
     if initializer is not None and call not in _initialized:
         initializer(*initargs)

@@ -141,7 +141,7 @@ class Lockout(NamedTuple):
 
     reason: str
     is_expiry: bool
-    """whether the owner's last key expired, so that running work may finish; not if it was revoked or no key existed"""
+    """whether the owner's last key has expired, so that running work may finish; False if it was revoked"""
 
 
 class AllowedKeys(Mapping[str, AllowedKey]):

@@ -71,7 +71,7 @@ _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=(""
 def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]:
     """Return a context in which values are pickled for tasks of the scheduler at `address`.
 
-    `held` collects the references that a call passes as references, not as values; None if no call is pickled.
+    `held` collects the references that stay references in the pickled call; None if no call is pickled.
     """
     token = _task.set((address, held))
     try:
@@ -86,5 +86,5 @@ def held_by_call() -> list[Any] | None:
 
 
 def address_to_take(address: str) -> str:
-    """Return the address to pickle for a client of the scheduler at `address`; in its own tasks, a placeholder."""
+    """Return `address`, that of a client; a placeholder if the client is pickled for tasks of its own scheduler."""
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

@@ -147,7 +147,9 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes for a submission; nodes whose results have arrived run only if a wanted node needs them."""
+        """Return the nodes for a submission. A node whose result has arrived runs only if a missing result depends on
+        it.
+        """
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
             return self.nodes

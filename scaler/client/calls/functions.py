@@ -177,7 +177,7 @@ class Function:
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
         """Return a task with one row for each block of arguments; for a single block, a task without rows.
 
-        `frames` are those of all rows; each row has an equal part.
+        `frames` are the frames of all rows, row by row, with the same number of frames for each row.
         """
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
@@ -326,7 +326,7 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
-    """Return the fewest and the most positional arguments of a call; no number fits if a keyword is required."""
+    """Return the fewest and the most positional arguments of a call; with a required keyword, counts that never fit."""
     if type(function) is FunctionType:
         code = function.__code__
         if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):

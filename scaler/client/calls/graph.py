@@ -127,7 +127,7 @@ class _GraphPacker:
         return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
-        """Return the error of a node, with the name of the bad argument, found by packing each argument again."""
+        """Return the error of a node with the name of the bad argument, found by packing the arguments one by one."""
         function = self._functions.get(id(call[0]))
         for number, argument in enumerate(call[1:] if function else (), 1):
             try:
@@ -148,7 +148,7 @@ class _GraphPacker:
     def _arguments(self, call: Call, is_lighter: bool = False) -> tuple[bytes, Frames, bytes, bytes]:
         """Return the block of arguments, the frames, the ids of the objects, and the positions of the needed results.
 
-        `is_lighter`: whether all values that are large enough become objects.
+        `is_lighter`: whether each value of more than `WORTH_AN_OBJECT_BYTES` becomes an object.
         """
         block = object_ids = needed = b""
         frames, free_bytes = NO_FRAMES, CARRIED_BYTES
@@ -174,7 +174,7 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Pack an argument; data of the graph only once. At most `free_bytes` of a literal travel with the call."""
+        """Pack an argument, but data of the graph only once. At most `free_bytes` of a literal travel with the call."""
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)

@@ -29,12 +29,12 @@ class Hints:
         self._looked: set[int] | None = set()
         """the identities of the code of checked functions; None once the hint was logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """identity of a large argument -> its size, checksum and number of sends; no dict once the hint was logged"""
+        """identity of a large argument -> its size, checksum and number of sends; None once the hint was logged"""
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
-        """hash of the pickle of a large function -> how often the pickle was made; no dict once the hint was logged"""
+        """hash of the pickle of a large function -> how often the pickle was made; None once the hint was logged"""
         self._generators: dict[int, int] | None = {}
-        """identity of a random generator among arguments -> checksum of its state; no dict once the hint was logged"""
+        """identity of a random generator among arguments -> checksum of its state; None once the hint was logged"""
 
     def look_at_function(self, function: Any) -> None:
         """Log a warning if a function that is pickled contains a random generator."""
@@ -78,7 +78,7 @@ class Hints:
             )
 
     def look_at_generator(self, generator: object, frames: list[Buffer]) -> None:
-        """Log a warning if the same random generator is an argument of a second call, in the same state."""
+        """Log a warning if a random generator is an argument of two calls, and has the same state in both."""
         sent = self._generators
         if sent is None:
             return
@@ -125,7 +125,7 @@ hints = Hints()
 
 
 def _size_bytes(part: FunctionPart) -> int:
-    """Return the size of the value of a function part, without the sizes of the values inside the value."""
+    """Return the size of the value of a function part, without the sizes of the objects that the value refers to."""
     try:
         n_bytes = getattr(part.value, "nbytes", None)
         return n_bytes if type(n_bytes) is int else sys.getsizeof(part.value, 0)

@@ -68,7 +68,8 @@ def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = Map
 def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
     """Return the error of a map or job call with arguments that `method` does not take.
 
-    `unknown` names the unknown keywords. If empty, the call has several iterables, as the built-in map allows.
+    `unknown` names the unknown keywords. If it is empty, the call has several iterables, which only Python's `map`
+    takes.
     """
     call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:

@@ -193,7 +193,7 @@ def checked(options: object) -> TaskOptions:
 
 
 def for_one(options: TaskOptions) -> TaskOptions:
-    """Return the options of a single task or a graph. Raise `ConfigError` if `max_failures` is given."""
+    """Check `options` for one task or graph, and return it. Raise `ConfigError` if `max_failures` is given."""
     if options.max_failures is not None:
         raise ConfigError(
             "max_failures is an option of map, map_unordered and start, which have many tasks: leave it out for this "
@@ -203,7 +203,7 @@ def for_one(options: TaskOptions) -> TaskOptions:
 
 
 def for_each_worker(options: TaskOptions) -> TaskOptions:
-    """Return the options of a function that runs once on each worker.
+    """Check `options` for a function that runs once on each worker, and return it.
 
     Raises:
         ConfigError: if an option chooses among workers, or applies only to maps and jobs.
@@ -217,7 +217,7 @@ def for_each_worker(options: TaskOptions) -> TaskOptions:
 
 
 def effective(options: TaskOptions) -> TaskOptions:
-    """Return the options of a client.
+    """Check the options of a client, and return them.
 
     Raises:
         ConfigError: if an option is given without another option that it depends on.
@@ -229,7 +229,7 @@ def effective(options: TaskOptions) -> TaskOptions:
 
 
 def for_executor(options: TaskOptions) -> TaskOptions:
-    """Return the options of an executor, which submits tasks one by one.
+    """Check `options` for an executor, which submits tasks one by one, and return it.
 
     Raises:
         ConfigError: if an option cannot apply to the tasks of an executor.

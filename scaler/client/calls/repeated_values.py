@@ -39,7 +39,7 @@ class RepeatedValues:
         self._pack = pack
         self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", bytes)
         self._values: dict[int, Any] | None = None
-        """identity of a value -> the value, if several calls share it; no dict until a call has a large value"""
+        """identity of a large value that several calls share -> the value; None until a call has a large value"""
         self._remaining: Counter[int] = Counter()
         """identity of a large value -> how often the remaining calls use the value"""
         self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
@@ -95,7 +95,9 @@ class RepeatedValues:
         return reference
 
     def _evict(self, most: int) -> None:
-        """Forget values that no further call needs, then the oldest until `KEPT_BYTES` or `most` values remain."""
+        """Forget values that no further call needs; then the oldest, while more than `KEPT_BYTES` and `most` values
+        remain.
+        """
         for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

@@ -37,7 +37,7 @@ class StaleModules:
         """name of an edited module that cannot travel -> the reason"""
         self._own: dict[str, str] = {}
         self._own_of = self._late_of = 0
-        """the number of loaded modules when `_own` was computed, and when `_found_late` was last called"""
+        """in this order: the number of loaded modules when `_own` was computed, and at the last `_found_late` call"""
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
         """the names in the code of functions; some of these may be modules that only tasks have loaded so far"""
@@ -104,7 +104,9 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch needed modules that this process loaded late. Return the modules edited since the first task."""
+        """Watch needed modules that were loaded after the functions were noted. Return those edited since the first
+        `note`.
+        """
         count = len(sys.modules)
         if self._late_of == count:
             return {}

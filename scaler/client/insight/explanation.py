@@ -137,7 +137,7 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
 
 
 def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
-    """Return the text of a `TimeoutError` of an open task; it gives the reason if `timeout` is long enough."""
+    """Return the text of a `TimeoutError` of an open task; it says why the task is open if `timeout` is long enough."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:
         return text

@@ -25,7 +25,7 @@ class OutputPrinter:
     """Prints the output of tasks on standard output and error of this process. Each line names worker and task.
 
     Args:
-        follow: registers the printer as receiver of all further lines that the tasks of a client write.
+        follow: called with the printer, which from then on receives each line that the client's tasks write.
     """
 
     def __init__(self, follow: Callable[[OutputListener], None]) -> None:

@@ -164,7 +164,7 @@ def _short_id(task: object) -> str:
 
 
 def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
-    """Return an inquiry answered once `n_workers` workers are connected. Raise `ConfigError` if it is no number."""
+    """Return an inquiry answered once `n_workers` workers are connected. Raise `ConfigError` for an invalid number."""
     wanted = check_whole_number("n_workers", n_workers, 1, _MOST)
     return Inquiry(lambda response, _: _read_info(address, response), workers=wanted)
 

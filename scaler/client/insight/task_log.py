@@ -56,7 +56,7 @@ class TaskLog(Sequence[LogLine]):
 
     Attributes:
         lines: the kept lines.
-        dropped: the number of lines left out in all, beyond the bounds per second and per task.
+        dropped: the number of all lines left out, because there were too many in a second or in the task.
     """
 
     lines: tuple[LogLine, ...]
@@ -99,7 +99,7 @@ def read_line(line: OutputLine) -> LogLine:
 
 
 _LAST_US = 250_000_000_000 * 10**6
-"""The latest time of a line that is converted, in microseconds; a later one, of a wrong clock, is no valid date."""
+"""The latest time of a line, in microseconds. Later times come from wrong clocks, and may not be valid dates."""
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:

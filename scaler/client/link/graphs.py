@@ -51,13 +51,13 @@ class OpenGraphs:
         return self._by_task.get(task_id)
 
     def oldest(self) -> TaskId | None:
-        """From the first graph, return a wanted node whose result has not arrived."""
+        """Return a wanted node of the first graph, one whose result has not arrived; None if no graph is open."""
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
     def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
         """Remove the sink of an arrived result. Return the graph and the sink, or None if the task is in no graph.
 
-        If the graph has ended, it drops the futures of its inputs, unless `keeps_inputs`.
+        A graph ends with its last sink, and then drops the futures of its inputs, unless `keeps_inputs`.
         """
         graph = self._by_task.pop(task_id, None)
         if graph is None:
@@ -110,7 +110,7 @@ class Dependents:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
-        """id of a held graph -> the tasks needed by the graph that were not sent, or whose results are claimed"""
+        """id of a held graph -> those tasks needed by the graph that are unsent, or whose results are claimed"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """needed task -> the held graphs that wait for the task"""
         self._unanswered: set[TaskId] = set()
@@ -123,7 +123,7 @@ class Dependents:
         return bool(self._held or self._unanswered)
 
     def clear(self) -> None:
-        """Forget all held graphs, because all are sent again or have failed."""
+        """Forget all held graphs, because the caller sends all of them again, or has failed them."""
         self._held, self._by_task, self._unanswered = {}, {}, set()
 
     def send(self, graph: GraphEntry) -> None:
@@ -164,7 +164,7 @@ class Dependents:
             self.on_sent(task_id)
 
     def on_sent(self, task_id: TaskId) -> None:
-        """Send the graphs that waited only for this task, after it was sent or the claim of its result was answered."""
+        """Send the graphs that waited only for this task: it was sent, or the claim of its result was answered."""
         for graph in self._by_task.pop(task_id, ()):
             unsent = self._held.get(graph.spec.graph_id)
             if unsent is None:

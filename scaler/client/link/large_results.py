@@ -96,7 +96,7 @@ class UnreadResult:
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
-        times_lost: how often the result was lost, with its agent, or in transit when the scheduler ended.
+        times_lost: how often the result was lost: with its agent, or because the scheduler ended during its transfer.
         why: the reason of the last loss.
         make_error: makes the error of each request; None while the result may be made again.
     """
@@ -237,8 +237,8 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Results `in_transit` count one loss, because the transfer may have ended
-        the scheduler.
+        """Mark all uncertain results as lost. Count a loss of each result that was `in_transit`, because the transfer
+        may have ended the scheduler.
         """
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
@@ -449,7 +449,7 @@ class LargeResults:
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
-        """Keep the requests for lost results until these are made again. Return the results that were requested."""
+        """Keep the requests for lost results until the results are made again. Return the requested results."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
             unread.ask(self.requests.pop(unread.object_id))
@@ -491,7 +491,9 @@ class LargeResults:
         return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
-        """Mark the uncertain results as lost. Resubmit all if any is requested; if not, those of open graphs."""
+        """Mark the uncertain results as lost. If any lost result was requested, resubmit the calls of all lost results;
+        otherwise only those calls that are open graphs.
+        """
         self.unread.mark_lost(in_transit)
         lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]
@@ -504,5 +506,5 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return the request for a large result, or only for its location if this process can map shared memory."""
+    """Return a request for a large result. If this process can map shared memory, a location is enough as an answer."""
     return ObjectRequest(object_id, not can_share())

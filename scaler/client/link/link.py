@@ -37,7 +37,7 @@ from scaler.wire.messages.common import ObjectInstruction
 Command: TypeAlias = Callable[[], None]
 
 FUNCTIONS_REMEMBERED = 1024
-"""The number of functions whose row durations a client remembers: those used last."""
+"""The most functions for which a client remembers how long a row takes: those used last."""
 
 
 class Request:
@@ -54,7 +54,7 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between reports that a user waits for a result; they matter if memory is full."""
+"""In seconds, the first and the longest pause between reports which say that a user waits for a result."""
 
 
 class ClientLink:

@@ -125,7 +125,7 @@ class Refusals:
         return next(filter(None, known), None)
 
     def of_value(self, instruction: ObjectInstruction) -> MakeError | None:
-        """Return a function that makes the error of a value that is too large to be sent; None if the value is not."""
+        """Return a function that makes the error of a value which is too large to be sent; None if the value is not."""
         size = size_of(instruction.frames)
         return partial(self.limit.error, _what(instruction), size) if size > self.limit.n_bytes else None
 

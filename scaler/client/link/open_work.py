@@ -78,7 +78,7 @@ class OpenWork:
         self._shutdowns: list[Answer[None]] = []
         self.inquiries: Requests[Described, InfoResponse] = Requests(self.queue)
         self.jobs: Requests[Described, JobResponse] = Requests(self.queue)
-        """requests about jobs, whose answers have no rows"""
+        """open requests about jobs; the answers to these have no rows"""
         self.attended: Counter[str] = Counter()
         """job name -> the number of calls that keep the job running"""
         self._functions = KeptFunctions()
@@ -96,7 +96,7 @@ class OpenWork:
         """id of an open item -> the number of unreadable answers that arrived while the item was open"""
 
     def is_waiting(self, ignored_tasks: int = 0) -> bool:
-        """Return whether the client waits for answers other than the results of up to `ignored_tasks` open tasks."""
+        """Return whether more than `ignored_tasks` tasks are open, or the client waits for any other answer."""
         else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > ignored_tasks or bool(else_open)
 
@@ -285,7 +285,7 @@ class OpenWork:
             self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task unless it has started. If `lane` has sent the whole task, the scheduler decides about that."""
+        """Cancel a task unless it has started. If the whole task was sent (see `lane`), the scheduler decides that."""
         if task_id not in self._tasks:
             return
         if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
@@ -429,7 +429,7 @@ class OpenWork:
         self._dependents.answer_again()
 
     def _send_admitted(self, ended: Iterable[TaskId]) -> None:
-        """Send the waiting tasks that fit into the window now, and the graphs whose claimed inputs have ended."""
+        """Send the tasks that fit into the window now, and the graphs that waited for claims that are now answered."""
         if self._dependents:
             for task_id in ended:
                 self._dependents.on_sent(task_id)
@@ -493,7 +493,7 @@ class OpenWork:
                 self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail work that was open during `TRIES_MOST` unreadable answers: such answers may return for ever."""
+        """Fail work that was open during `TRIES_MOST` unreadable answers: its own answer may be the unreadable one."""
         known = self._tries
         open_ids: Iterable[bytes] = chain(
             self._tasks, self.large.requests, (graph.spec.graph_id for graph in self.graphs)

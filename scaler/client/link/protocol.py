@@ -110,7 +110,7 @@ class ClientProtocol:
         self.is_accepted = False
         """whether the scheduler has accepted the hello of the current connection"""
         self._no_scheduler_since = time.monotonic()
-        """when the last scheduler was lost, or this client started"""
+        """when the last scheduler was lost; before the first scheduler, when this client started"""
         self.ended_because = ""
         """the reason why the client no longer connects; empty while it still connects"""
         self.is_locked_out = False
@@ -326,7 +326,10 @@ class ClientProtocol:
     # Receiving
 
     def handle_ready(self, ready: Container[int]) -> None:
-        """Handle the next message and the end of the connection; `ready` is from `ClientConnection.wait`."""
+        """Handle an arrived message. If the connection was lost, handle all that have arrived, and then the loss.
+
+        `ready` is the result of `ClientConnection.wait`.
+        """
         # Checked first but acted upon last: messages that arrived before the cut still count.
         has_arrived, was_cut = self._connection.look(ready)
         if has_arrived or was_cut:

@@ -68,7 +68,7 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_forked = False
         self._turn = threading.Lock()
-        """held by the thread that may touch the socket and the tables: the awake link thread, or a submitting thread"""
+        """a lock of the socket and the tables: held by the awake link thread, or by a thread that submits"""
         self._housekeeping_at = math.inf
         """when the housekeeping after a single result is due; infinite if none is due"""
         self._was_interrupted = False
@@ -103,7 +103,7 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Submit the tasks of a map, which `take` returns in the thread that sends them.
+        """Submit the tasks of a map. `take` returns the tasks; it is called in the thread that sends them.
 
         If this client is in a task, the submitted tasks are cancelled when that task ends.
         """

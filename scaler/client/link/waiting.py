@@ -218,7 +218,7 @@ class TaskWatch:
         self.look_at = inf if is_off else -inf
         """the earliest time of the next call of `look`"""
         self.due_at = inf
-        """when to ask about the oldest task; infinite if nothing is open"""
+        """when to ask the scheduler about the oldest task; infinite if nothing is open"""
         self.concern = ""
         """the reason why no task progresses, as a sentence; empty if none is known"""
         self._work = work

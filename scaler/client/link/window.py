@@ -29,7 +29,7 @@ class Window:
         self.waiting: dict[TaskId, int] = {}
         """the waiting tasks and the sizes of their arguments, in order; read-only outside this class"""
         self.tasks_most = self._bytes_most = _NO_LIMIT
-        """the most tasks, and the most bytes of arguments, that the scheduler accepts from one client"""
+        """two limits of the scheduler for one client: the most tasks, and the most bytes of arguments"""
         self._is_logged = False
 
     def resize(self, tasks: int, n_bytes: int) -> None:

@@ -99,7 +99,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return out.result()
 
     def terminate(self) -> None:
-        """End a parallel call. Batch statistics are reset, because they do not apply to the next parallel call."""
+        """End a parallel call: reset the batch statistics, because they do not apply to the next parallel call."""
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:  # noqa: ARG002 - a client is always ready

@@ -97,7 +97,7 @@ class AllowedKey:
         return " ".join((self.role, self.name, self.public, *self.options()))
 
     def options(self) -> list[str]:
-        """Return the options of the key as words of its line, which follow role, name and public key."""
+        """Return the options of the key as the words that follow role, name and public key on its line."""
         terms = self.terms
         fields = {
             "share": str(terms.share) if terms.share != 1 else "",

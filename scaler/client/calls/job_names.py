@@ -11,7 +11,7 @@ WINDOW = 1024
 """The default window of a map: the most tasks that are open or have unread results at a time."""
 
 OnChange: TypeAlias = Literal["raise", "restart", "keep"]
-"""The treatment of an existing job of the same name that has another function or other rows."""
+"""What to do with an existing job of the same name, if that job has another function or other rows."""
 
 
 def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | str | None = None) -> OnChange:

@@ -130,6 +130,6 @@ class StaleModules:
         )
 
     def forget(self) -> None:
-        """Take the current versions of modules as those of the workers, because all worker processes are new."""
+        """Assume that the workers have the current versions of modules, because all worker processes are new."""
         self._versions.accept(self._versions.find_new(dict(self._files)))
         self._stuck = {}

@@ -41,7 +41,7 @@ class Story:
         worker: the worker that has or had the task; empty if unknown, as when 10,000 more tasks have ended since.
         tries: the number of the current try, from 1; 0 if unknown.
         past: why the earlier tries ended; empty if there were none.
-        seconds: how long the task has waited in this state, or run, at least; None: unknown.
+        seconds: the least time for which the task has waited in this state, or has run; None if unknown.
     """
 
     task_id: bytes

@@ -21,7 +21,7 @@ def job(kind: str, name: str, function: str, state: str) -> str:
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table with a header row as HTML."""
+    """Return a table, with a header row, as HTML."""
     head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
     body = "".join(f"<tr>{''.join(f'<td>{escaped(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -41,7 +41,7 @@ class ClientConnection:
         """the previous socket, which stays open: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether no message arrived since the last empty read; False after a send, which clears the socket's signal"""
+        """whether the last read found no message, and nothing was sent since then: a send clears the socket's signal"""
         self._poller = self._new_poller()
 
     @property

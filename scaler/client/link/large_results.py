@@ -456,7 +456,7 @@ class LargeResults:
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Resubmit the calls of requested results, with all results of their graphs. Claim all other results."""
+        """Resubmit the calls of requested results, and the open graphs with lost results. Claim all other results."""
         self.unread.mark_uncertain()
         doubted = self.unread.in_state(ResultState.UNCERTAIN)
         self.unread.mark_lost(self.requests)

@@ -150,7 +150,7 @@ class ClientLink:
         self._put(Request(partial(self._work.inquire, inquiry), inquiry))
 
     def withdraw(self, inquiry: Inquiry[Any]) -> None:
-        """Withdraw an inquiry."""
+        """Forget an inquiry, whose answer is no longer wanted, and notify the scheduler."""
         self._put(partial(self._work.withdraw, inquiry))
 
     def ask_job(self, question: JobQuestion) -> None:

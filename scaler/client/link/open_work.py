@@ -365,7 +365,7 @@ class OpenWork:
         self.inquiries.add(inquiry, inquiry.item)
 
     def withdraw(self, inquiry: Inquiry[Any]) -> None:
-        """Withdraw an inquiry."""
+        """Forget an inquiry, whose answer is no longer wanted, and notify the scheduler."""
         self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
 
     def leave_job(self, name: str) -> None:

@@ -284,7 +284,9 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether that thread must wake up, to read or to report."""
+        """Send a task while the link's thread sleeps. Return whether the link's thread must wake up, to read or
+        report.
+        """
         self._conversation.started_waiting(time.monotonic())
         self.send()
         return self._connection.has_message() or self._wait > 0

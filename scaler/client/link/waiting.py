@@ -174,7 +174,7 @@ class TaskQuestions:
                 on_answer(adapted)
 
     def resend(self) -> None:
-        """Send the open questions on a new connection; drop those about tasks that are not open or not sent."""
+        """Send the open questions on a new connection. Drop questions about tasks that have ended or were not sent."""
         asked, self._open = self._open, {}
         for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)

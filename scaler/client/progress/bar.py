@@ -86,7 +86,7 @@ class Progress:
 
 
 class Reports:
-    """Requests the latest report of a task from time to time; `ask` passes the answer to a callback."""
+    """Requests the latest report of a task from time to time: calls `ask` with a callback for the answer."""
 
     def __init__(self, ask: Callable[[OnOutput], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask

@@ -19,7 +19,7 @@ WORTH_A_HINT_BYTES = 1 << 20
 TIMES = 3
 """How often a large value is sent before the hint that it could be an object."""
 _MOST = 64
-"""the most functions, and the most arguments, that are remembered"""
+"""the most functions that are remembered, and also the most arguments"""
 
 
 class Hints:

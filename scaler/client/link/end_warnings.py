@@ -20,7 +20,8 @@ class EndWarnings:
 
     Args:
         advice: the call with which users wait for the futures of this client.
-        is_nested: whether the client is inside a task. Such a client never warns, because the task reports its own end.
+        is_nested: whether the client is inside a task. Such a client never warns, because that task reports its own
+            end.
     """
 
     def __init__(self, advice: str, is_nested: bool) -> None:

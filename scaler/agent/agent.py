@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 FILES_LEAST = 48
 """How many open files the system must allow an agent. With fewer, ZeroMQ ends the process when it opens sockets."""
 ELASTIC_MOST = 256
-"""The most workers of a node whose engine determines their number; twice the initial number, if that is more."""
+"""The most workers of a node whose engine determines their number, unless twice the initial number is more."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 _SENDING = (states.CONNECTED, states.DISCONNECTED, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""The largest round trip that a heartbeat reports: 71 minutes. A process that was stopped may receive an older echo."""
+"""The largest round trip that a heartbeat reports: 71 minutes, also if the agent was stopped while an echo waited."""
 
 
 @message
@@ -341,7 +341,7 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Log a refusal and retry: another scheduler may accept the hello, or this one after other workers leave."""
+        """Log a refusal and retry: another scheduler may accept the hello, or the same one when workers leave."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(

@@ -62,7 +62,7 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the previous connection, kept open: a silent scheduler would take its closing for the end of the agent"""
+        """the previous connection, kept open: if it closed, a silent scheduler would assume that the agent has ended"""
         self._ready: list[Message] = []
         """messages to be sent on this connection before the items of the session"""
         self._acknowledged: list[Any] = []

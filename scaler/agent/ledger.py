@@ -215,7 +215,7 @@ class Ledger:
         return split_results
 
     def recalls(self, response: RecallResponse) -> list[RecallResponse]:
-        """Return the recall of a task unchanged, or one recall for each row of a range that was split."""
+        """Return this recall, in a list; for a range that was split, return one recall for each row instead."""
         task = self._open.get(response.task_id)
         return recalls_of(response) if response.rows and task is not None and not task.rows else [response]
 
@@ -237,7 +237,7 @@ class Ledger:
         return of_open, of_unknown
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
-        """Return recall requests, by worker, for all open tasks that are not blocked. Blocked tasks have started."""
+        """Return recall requests, by worker, for all open tasks except blocked tasks, because these have started."""
         by_worker: dict[int, Batch[RecallRequest]] = {}
         for task in self._open.values():
             if task.task_id not in self._blocked:
@@ -337,7 +337,7 @@ class Ledger:
             return without_result(result, error.renamed("its result"))
 
     def heard(self, items: Iterable[Any]) -> None:
-        """Forget the results among these items, which the scheduler has acknowledged."""
+        """Forget the results among these items, all of which the scheduler has acknowledged."""
         forget, forget_owner = self._kept.pop, self._owners.pop
         for item in items:
             if type(item) is RunResult:

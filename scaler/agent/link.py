@@ -149,7 +149,7 @@ class AgentLink(Actor):
         self._can_restart = can_restart
         asked = workers if can_report_runs else ()
         self._n_open = self._n_opened = len(names) if n_open is None else n_open
-        """how many workers take tasks now, and the largest number of workers that ever took tasks"""
+        """in this order: how many workers take tasks now, and the most workers that ever took tasks at once"""
         if self._n_open < len(names):
             session_state.closed = len(names) - self._n_open
         self._watch = AgentWatch(
@@ -277,7 +277,7 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """End open runs that a worker reported as missing, or cancel them again. Other runs were answered before."""
+        """End open runs that a worker reported as missing; cancel resent runs again. Others were answered before."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -343,7 +343,7 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
-        """Forget and report recalled tasks, but send tasks that a hello has just named to their workers again."""
+        """Forget and report recalled tasks. But if a hello has named them, send them to their workers again."""
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)

@@ -64,7 +64,7 @@ class FetchForWorker:
 
     object_id: ObjectId
     by_value: bool = False
-    """whether the location of the object could not be opened, so that the bytes are requested"""
+    """whether the bytes are requested, because the location of the object could not be opened"""
 
 
 # To and from the object cache.
@@ -91,7 +91,7 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: send some sole copies of values, then mail `then`; if none is left, mail `at_last`."""
+    """Link to object cache: supply the next values to hand over, then mail `then`; if none was left, mail `at_last`."""
 
     then: Any
     at_last: Any

@@ -217,7 +217,7 @@ class ObjectCache(Actor):
             self._paused_workers.let_one_start(self.now())
 
     def _drop(self, object_id: ObjectId, location: bytes) -> bool:
-        """Drop the result of this node with this location, or the copy of an object if the location is empty."""
+        """Drop this node's result that has this location. If the location is empty, drop the copy of the object."""
         self._supplied.pop((object_id, location), None)
         if location:
             return self._values.drop(object_id, location)
@@ -225,7 +225,7 @@ class ObjectCache(Actor):
 
     @handles(ValuesKept)
     def _values_kept(self, kept: ValuesKept) -> None:
-        """Pause these workers if the store exceeds its budget with several results; a single one is always admitted."""
+        """Pause these workers if the store exceeds its budget, unless this node stores only one result."""
         for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
         self._make_room()
@@ -332,7 +332,7 @@ class ObjectCache(Actor):
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
-        """Keep a result of this node and report the copy to the scheduler, which will delete it like any copy."""
+        """Keep a result of this node, and report it as a copy to the scheduler, which will delete the copy."""
         object_id = keep.object_id
         if object_id in self._store or not self._may_be_kept(object_id, keep.frames):
             return

@@ -28,7 +28,7 @@ class OutputLimiter:
         self.unreported: dict[tuple[TaskId, int], RunOutput] = {}
         """by run: an output without text, with the number of dropped lines that have not been reported"""
         self.reported: dict[int, tuple[TaskId, float]] = {}
-        """by worker: the task that last reported its progress, and when"""
+        """by worker: the task that reported its progress last, and the time of this report"""
         self._clock = clock
 
     def passing(self, lines: Iterable[RunOutput], is_up: bool) -> Batch[RunOutput]:
@@ -52,7 +52,7 @@ class OutputLimiter:
         return 0 if unreported is None else unreported.dropped
 
     def take_unreported(self, results: Iterable[RunResult]) -> Batch[RunOutput]:
-        """Return the unreported numbers of dropped lines of these runs, which have ended."""
+        """Remove and return the unreported numbers of dropped lines of these runs, which have ended."""
         unreported = (self.unreported.pop((result.task_id, result.attempt), None) for result in results)
         return Batch[RunOutput](words for words in unreported if words is not None)
 

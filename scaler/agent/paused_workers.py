@@ -45,13 +45,13 @@ class PausedWorkers:
         self._first: dict[int, tuple[int, int]] = {}
         """by paused worker: the negative priority and the attempt of its next task; the lowest pair starts first"""
         self._next: int | None = None
-        """the paused worker that may start one task; None: no paused worker may"""
+        """the paused worker that may start one task; None: no paused worker may start a task"""
         self._let: RunKey | None = None
         """the last run that was allowed to start"""
         self._wanted = ObjectId(NO_ID)
         """the last result that was admitted because a client waits for it"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
-        """when each paused worker starts one more task unless memory is freed before; and the length of that wait"""
+        """in this order: when each paused worker starts one more task if no memory is freed; the length of that wait"""
 
     def pause(self, workers: Iterable[int], now: float) -> None:
         """Pause these workers: from now on they start only tasks that this object permits."""

@@ -30,10 +30,10 @@ class SessionState:
         values: keeps large results on this node; None: large results are sent to the scheduler.
 
     Attributes:
-        requested: by requested object: whether the location of the object could not be opened.
+        requested: by requested object: whether its bytes are requested, because its location could not be opened.
         gone: processors that have ended.
         closed: how many workers, counted from the last one, take no tasks; None: the number never changes.
-        drain: announces that the agent leaves when its tasks have ended; None: the agent stays.
+        drain: the announcement that the agent leaves when its tasks have ended; None: the agent stays.
     """
 
     def __init__(

@@ -20,11 +20,11 @@ _US, _FIRST_BUCKET = 4, 5
 _OUTCOMES = tuple(
     {TaskStatus.SUCCESS: 0, TaskStatus.FAILED: 1, TaskStatus.CANCELED: 2}.get(status, 3) for status in TaskStatus
 )
-"""by number of a `TaskStatus`: the index of the count of this status, in the order success, failed, canceled, other"""
+"""by number of a `TaskStatus`: the index of its count among the counts of success, failed, canceled and other"""
 
 
 class Bin(NamedTuple):
-    """The busy time, outcomes and main function of a worker's runs since the last report."""
+    """A worker's busy time since the last report, the outcomes of its runs, and the function with most of the time."""
 
     busy_us: int
     outcomes: tuple[int, int, int, int]
@@ -42,7 +42,7 @@ class Tally:
         self._reported: dict[tuple[TaskId, int], int] = {}
         """by run that was running at the last report: the microseconds that were reported"""
         self._reported_of_ended: Counter[int] = Counter()
-        """by worker: microseconds that were reported while runs were running, for runs that have ended since"""
+        """by worker: the microseconds that reports have counted for runs in progress, if these runs have ended since"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
         """Count a run that has ended."""
@@ -81,7 +81,7 @@ class Tally:
         return bins, functions
 
     def _report_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
-        """Add to `bins` the time of open runs since the last report; subtract reported time of runs ended since."""
+        """Add to `bins` the time of open runs since the last report. Subtract what was reported of runs ended since."""
         reported, self._reported = self._reported, {}
         reported_of_ended, self._reported_of_ended = self._reported_of_ended, Counter()
         for worker, reported_us in reported_of_ended.items():

@@ -38,7 +38,8 @@ class NodeValues:
     def take(self, result: RunResult, account: int) -> RunResult:
         """Store the frames of a result. Return the result with a location instead of the frames.
 
-        Return the result unchanged if its frames cannot be stored, or if a copy or another account's result has its id.
+        Return the result unchanged if its frames cannot be stored, or if its id names a copy or another account's
+        result.
 
         Raises:
             ObjectTooLargeError: if the store can never have room for the frames.

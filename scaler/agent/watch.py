@@ -307,7 +307,7 @@ def _run_rows(view: WorkersView, short: _ShortIds) -> bytes:
 
 @message
 class RunStatusDue:
-    """Link to itself: the workers have added their runs to `view`; None: the workers cannot report runs."""
+    """Link to itself: the workers have added their runs to `view`, which is None if the workers cannot report runs."""
 
     questions: Iterable[RunQuestion]
     view: WorkersView | None

@@ -79,7 +79,7 @@ class SplitAll:
 
 @message
 class RestartProcesses:
-    """Link to workers: each worker replaces each of its processes after the tasks that the process has."""
+    """Link to workers: each worker replaces each of its processes when the present tasks of the process have ended."""
 
 
 # With the object cache.

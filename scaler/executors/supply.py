@@ -45,7 +45,7 @@ class Stock:
             self.blocks[stored.object_id] = stored.block
 
     def forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Remove these objects. Return the ids of the objects that were in stock."""
+        """Remove these objects from the stock. Return the ids of those that were in stock."""
         dropped = self.has.intersection(object_ids)
         for object_id in self.blocks.keys() & dropped:
             del self.blocks[object_id]
@@ -108,7 +108,7 @@ class Supply:
         self._retried.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """Request an unavailable object once more. After a second failure, return the runs that waited for it.
+        """Request an unavailable object once more. After a second failure, return the runs that waited for the object.
 
         The first answer is not final: a client may have stored the object since the first request.
         """

@@ -40,7 +40,7 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the first row, empty if no task waits; a caller that takes tasks passes them to `removed`"""
+        """returns the first row, empty if no task waits; a caller that takes tasks from it calls `removed` with them"""
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self._account = _SEVERAL
         """the account of all waiting tasks, or of the last task if no task waits; `_SEVERAL` for several accounts"""
@@ -58,7 +58,7 @@ class TaskQueue:
         return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:
-        """Add tasks behind all of the same priority, or behind all tasks while tasks of several accounts wait."""
+        """Add tasks behind all tasks of the same priority, or behind all tasks while tasks of several accounts wait."""
         rows, account = self._rows, self._account
         for task in tasks:
             priority = task.priority

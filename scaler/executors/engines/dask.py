@@ -77,7 +77,7 @@ class DaskEngine:
         self._threads = -1
         """the last reported number of threads; -1: no number was reported yet"""
         self._has_lost_tasks = False
-        """whether a task was lost after the last task with a result"""
+        """whether a task was lost since a task last returned a result"""
         self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="scaler-dask", daemon=True).start()

@@ -74,7 +74,7 @@ class Host:
         self._open: dict[RunKey, Future[RunResult] | None] = {}
         """the future of each open call; None: the call was not submitted to the engine yet"""
         self._calls: SimpleQueue[EngineCall | None] = SimpleQueue()
-        """the calls to submit to the engine; None: no further call follows"""
+        """the calls to submit to the engine; an entry None: no further call follows"""
         self._readers: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._take,
             Batch[RunCancel]: self._cancel,

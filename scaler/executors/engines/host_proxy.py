@@ -95,7 +95,7 @@ class EngineHost(Actor):
         self._channel: Channel | None = None
         self._is_ready = False
         self._has_worked = False
-        """whether a host was ever ready: if so, the agent survives failures of the engine, and keeps waiting runs"""
+        """whether a host was ever ready: if so, the agent survives failures of the engine; waiting runs are kept"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {

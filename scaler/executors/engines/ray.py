@@ -36,7 +36,7 @@ LOOK_SECONDS = 1.0
 """How often Ray is asked for the number of its CPUs."""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
-"""The errors of Ray after the death of the process that ran the task: the task may have caused the death."""
+"""The errors with which Ray reports that the process of a task has died, perhaps because of the task."""
 
 
 class RayEngine:

@@ -75,7 +75,7 @@ class EngineWorker(InlineWorker):
         return super()._has_free_slot() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all running tasks of its account, which may wait for it."""
+        """Return whether the next task is deeper than all running tasks of its account: they may wait for this task."""
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False

@@ -135,7 +135,7 @@ class TaskThread:
         self._prepared.put(prepared)
 
     def cancel(self) -> None:
-        """Cancel the tasks that the task has submitted. The task itself continues, and the worker drops its result."""
+        """Cancel the children of the running task. The task itself continues, and the worker drops its result."""
         self.context.cancel_children()
 
     def permit(self, number: int) -> None:

@@ -173,7 +173,7 @@ class DismissProcessor:
 
 @message
 class SendTasks:
-    """Send tasks to a processor. The slot also sends the message of a single task to itself, to estimate the task."""
+    """Send tasks to a processor. The slot mails the message of a single task also to itself, to estimate the task."""
 
     number: int
     tasks: Sequence[RunTask]
@@ -235,7 +235,7 @@ class StartProcess:
 class SignalProcess:
     number: int
     kind: int
-    """the request to the fork server: interrupt, stop, continue or kill"""
+    """what the fork server does to the process: interrupt, stop, continue or kill"""
 
 
 @message

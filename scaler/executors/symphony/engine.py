@@ -39,7 +39,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause after a session fails or cannot be opened; it doubles until an answer arrives."""
+"""The first and the longest pause after a session fails or does not open; the pause doubles until an answer arrives."""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"
@@ -47,7 +47,7 @@ USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony accepts if it authentica
 
 
 class _Session:
-    """The open calls of one session, and the answers that arrived before the number of their call was known."""
+    """The open calls of one session, and the answers that arrived before the numbers of their calls were known."""
 
     def __init__(
         self, on_failed: Callable[[_Session, str], None], on_answered: Callable[[], None], new_message: type[Any]
@@ -75,7 +75,7 @@ class _Session:
             self._take(output, future, task, serializer)
 
     def answered(self, output: Any) -> None:
-        """Settle the future that this output answers, or keep the output until its task number is known."""
+        """Settle the future of the call that this output answers, or keep the output until that call is known."""
         self._on_answered()
         number = str(output.get_id())
         with self._lock:
@@ -252,7 +252,7 @@ def _success(task: RunTask, serializer: Serializer, payload: bytes) -> RunResult
 
 
 def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseException | None]:
-    """Return the result of a task whose function raised, or the error if its process died."""
+    """Return the result of a task whose function raised, or an error if the process of the task died."""
     embedded = exception.get_embedded_exception()
     if not isinstance(embedded, BaseException):
         return None, BrokenExecutor(str(exception))

@@ -23,7 +23,7 @@ def how_it_ended(exit_code: int) -> str:
 
 
 def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory_short: bool) -> str:
-    """Return how a processor ended, and why if known, as a part of a sentence.
+    """Return how a processor ended and, if known, why, as a part of a sentence.
 
     Args:
         killed_because: why the agent killed the processor; empty if the agent did not kill it.

@@ -64,7 +64,7 @@ class _ForkServerLost:
 
 
 class _Requests:
-    """The pending requests to the fork server, with their descriptors. They wait while the fork server is stopped."""
+    """The requests not yet written to the fork server, which may be stopped, with the descriptors of each request."""
 
     def __init__(self, shell: Shell, connection: socket.socket) -> None:
         self._shell = shell
@@ -72,7 +72,7 @@ class _Requests:
         self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
 
     def put(self, request: bytes, *descriptors: int) -> None:
-        """Write a request as soon as possible, and then close these descriptors."""
+        """Write a request with these descriptors as soon as possible, and then close the descriptors."""
         self._waiting.append((request, descriptors))
         if len(self._waiting) == 1 and not self._write():
             self._shell.watch_writable(self._socket.fileno(), self._write_more)

@@ -89,7 +89,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker. If it ever succeeded, try another process."""
+        """If a processor was ever ready, start another process. Otherwise end the agent when each worker has failed."""
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return

@@ -395,7 +395,7 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. If the whole agent ends, the request is not handled, and the process ends by itself."""
+        """Kill the process. If the whole agent ends, the kill is not executed, and the process ends by itself."""
         self._end(is_failure=False)
 
     def on_failure(self, *_error: object) -> None:

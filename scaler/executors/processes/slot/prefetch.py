@@ -22,7 +22,7 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.worker import RunTask
 
 HELD_US = 6_000.0
-"""The most work that a processor with more than two single tasks holds. It gets more when half of this work is done."""
+"""The most work that a processor with more than two single tasks holds. When half of it is done, more is sent."""
 TOGETHER_US = 50_000.0
 """The most work that a processor holds in ranges: all that the scheduler sends ahead of time."""
 NEXT_US = 25_000.0

@@ -78,7 +78,7 @@ class ProcessorRecord:
     results_seen: int = 0
     pid: int = 0
     extra_rows: int = 0
-    """by how many entries `held` is longer because a range has one entry for each of its rows"""
+    """how many more entries than tasks `held` has, because a range has one entry for each of its rows"""
 
     @property
     def n_held(self) -> int:
@@ -149,7 +149,7 @@ class Processors:
         self.active: ProcessorRecord | None = None
         """the processor that holds the slot; None: no processor holds the slot"""
         self.is_usual = True
-        """whether no other processor than the active one runs, may run, or has a blocked task"""
+        """whether only the active processor runs or may run, and no processor has a blocked task"""
         self.has_blocked = False
         """whether a processor has a task that is blocked or was blocked"""
 
@@ -161,7 +161,7 @@ class Processors:
         return self._members.get(number)
 
     def in_state(self, state: State) -> dict[int, ProcessorRecord]:
-        """Return a live view of the processors in this state, by number; the last one entered the state last."""
+        """Return a live view of the processors in this state, by number, in the order in which they entered it."""
         return self._by_state[state]
 
     def coming(self) -> int:
@@ -249,7 +249,7 @@ class Processors:
         self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:
-        """Return the resumable processor whose task has the greatest priority; among equals, the first that asked."""
+        """Return the resumable processor whose task has the greatest priority; among equals, the earliest to ask."""
         blocked = self._blocked
         return max(self._by_state[RESUMABLE].values(), key=lambda processor: blocked[processor.number].priority)
 

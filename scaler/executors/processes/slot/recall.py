@@ -22,7 +22,7 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""After this time without a result, or twice the first task's estimate if longer, tasks behind it are taken back."""
+"""How long no result may arrive before the tasks behind the first task are taken back; at least twice its estimate."""
 TOGETHER_SECONDS = 0.035
 """The additional time for ranges, because results of a range wait in the processor for each other (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
@@ -61,7 +61,7 @@ class Recall:
         self._schedule = schedule
         self._take_back = take_back
         self._watched: dict[int, tuple[int, Timer]] = {}
-        """by processor with a scheduled `StuckCheck`: the number of results when it was scheduled, and its timer"""
+        """by processor with a scheduled `StuckCheck`: the number of results at its scheduling, and the check's timer"""
         self.mail: Mail = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -96,7 +96,7 @@ class Recall:
             self._schedule(SETTLE_SECONDS, due)
 
     def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
-        """Take back at once the tasks behind a task that resumes only with permission. No other task has started."""
+        """Take back at once the tasks behind a task that resumes only with permission: none of these has started."""
         self._recall(self._withhold(processor, executing))
 
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:

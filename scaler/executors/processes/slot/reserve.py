@@ -24,7 +24,7 @@ SPARE_SECONDS = 5.0
 
 
 AGAIN_SECONDS = 5.0
-"""The pause before a processor is dismissed again, if a client in it had open tasks. Meanwhile it takes tasks."""
+"""The pause before a processor whose client had open tasks is dismissed again. Meanwhile the processor takes tasks."""
 
 
 @message
@@ -81,7 +81,7 @@ class Reserve:
             self._add()
 
     def count(self) -> int:
-        """Return how many processors are idle, are being started, or will be replaced after their end."""
+        """Return how many processors are idle or will be: requested, being started, or to replace dismissed ones."""
         processors = self._processors
         replaced = sum(not each.is_extra for each in processors.in_state(DISMISSED).values())
         return len(processors.in_state(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
@@ -102,7 +102,7 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Record a failed start. If the pool retries the start, it counts as requested, so that none is added."""
+        """Record a failed start. If the pool tries again, the processor counts as requested, so that none is added."""
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again

@@ -394,7 +394,7 @@ class Slot(Actor):
         self._turns.let_end(processor)
 
     def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
-        """Return recalled tasks, which were not started, to the queue. Report those that must end as ended."""
+        """Return recalled tasks, which were not started, to the queue. Report as ended those tasks that must end."""
         ends = self._cancellation.ends(processor) or {}
         back: list[RunTask] = []
         for task in tasks:
@@ -418,7 +418,7 @@ def _is_whole(task: RunTask, result: RunResult) -> bool:
 
 
 def _split_result(result: RunResult) -> Sequence[RunResult]:
-    """Return the result of a range as results of its rows. If it is malformed, return a result that matches no task."""
+    """Return the result of a range as results of its rows; for a malformed result, one result that matches no task."""
     try:
         return results_of(result)
     except RowsError:

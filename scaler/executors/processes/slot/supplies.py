@@ -46,7 +46,7 @@ class Supplies:
         return self._stocks[processor.number]
 
     def found(self, stored: CachedObject, processor: ProcessorRecord | None) -> None:
-        """Send an object to the processor that holds the slot. No other processor can have requested the object."""
+        """Send an object to the processor that holds the slot: no other processor can have requested the object."""
         self.supply.found(stored.object_id)
         if processor is not None and stored.object_id not in (stock := self._stocks[processor.number]).has:
             stock.add(stored)

@@ -47,7 +47,7 @@ class Suspension:
         self._schedule = schedule
         self._waits: dict[int, _Wait] = {}
         self._stopped: dict[int, int] = {}
-        """by number of a stopped processor: the number of the stop"""
+        """by number of a stopped processor: the number of its last stop, counted for the whole slot"""
         self._stops = 0
         self.mail: Mail = {Batch[ProcessorNews]: self._processors_news, SuspensionDue: self._stop_over}
 
@@ -57,7 +57,7 @@ class Suspension:
         self._stopped.pop(processor.number, None)
 
     def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
-        """Record that the processor's task starts a wait; its process is not stopped if the number `wait` is 0."""
+        """Record that the processor's task starts a wait. If the number `wait` is 0, the process is not stopped."""
         self.end(processor)
         if wait:
             self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)

@@ -98,7 +98,7 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks, or None. If a blocked task can resume first, resume it."""
+        """Return the processor that gets the next tasks; None: no processor may, or a blocked task resumes instead."""
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active

@@ -23,7 +23,7 @@ class ConversationState:
     """The state of one peer's conversation with schedulers. Each event changes the state and returns the next action.
 
     Args:
-        is_waiting: returns whether any work waits for the scheduler, and may time out.
+        is_waiting: returns whether work that may time out waits for the scheduler.
     """
 
     def __init__(self, patience: Patience, is_waiting: Callable[[], bool]) -> None:
@@ -98,7 +98,9 @@ class ConversationState:
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the action that is due; call `look` until it returns `NOTHING`. Time while stopped does not count."""
+        """Return the action that is due; call `look` until it returns `NOTHING`. Time in which this process was stopped
+        does not count.
+        """
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
             return NOTHING

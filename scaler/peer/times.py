@@ -12,14 +12,15 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""A peer opens a new connection after this silence, or after `SILENT_HEARTBEATS` heartbeats, if these take longer."""
+"""A peer opens a new connection after the longer of this silence and the time of `SILENT_HEARTBEATS` heartbeats."""
 
 HEARTBEATS_IN_TIMEOUT = 4
-"""The least number of heartbeats that a peer sends in the time after which the scheduler takes it for dead."""
+"""The least number of heartbeats that a peer sends in the time after which the scheduler takes the peer for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
-"""The least and the longest pause before the next connection, from the second loss in a row on. Each pause is twice the
-previous one, without a random part. ZeroMQ itself spreads the attempts to reach a host that does not answer.
+"""The shortest and the longest pause before the next connection, in this order. Pauses begin with the second loss in a
+row, and double with each further loss, without a random part. ZeroMQ itself spreads the attempts to reach a host
+that does not answer.
 """
 
 GOODBYE_SECONDS = 1.0
@@ -77,7 +78,7 @@ class Times:
         self.heartbeat_at = now + self._heartbeat_seconds
 
     def limit_heartbeat(self, dead_after_seconds: float) -> None:
-        """Fit the heartbeats to the silence after which the scheduler takes a peer for dead; 0: unknown."""
+        """Send heartbeats often enough for a scheduler that takes a peer for dead after this silence; 0: unknown."""
         often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
         self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 
@@ -114,7 +115,7 @@ class Times:
         self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
 
     def paused(self, seconds: float) -> None:
-        """Move the times by the seconds in which this process itself was stopped. These seconds do not count."""
+        """Move the times later by the `seconds` in which this process was stopped. These seconds do not count."""
         self._opened_at += seconds
         self.unanswered_since += seconds
         self.waiting_since += seconds

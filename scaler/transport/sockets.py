@@ -83,7 +83,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: En
 
 
 def give_up_after(socket: zmq.Socket[bytes], silence_seconds: float) -> None:
-    """Make the system close connections that stay unanswered for `silence_seconds` and `GIVEN_UP_AFTER_MS` more."""
+    """Make the system close connections that stay unanswered for `silence_seconds` plus `GIVEN_UP_AFTER_MS`."""
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_SECONDS)

@@ -61,7 +61,9 @@ class _Count:
 
 
 class Unread:
-    """Counts the unread bytes of each connection of a socket, by descriptor. Each may have `most_bytes`."""
+    """Counts the unread bytes of each connection of a socket, by descriptor. `most_bytes`: the limit of one
+    connection.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -69,7 +71,7 @@ class Unread:
         self.counts: dict[int, _Count] = {}
         """the counts of each connection, by descriptor; while empty, callers need not call `read`"""
         self._baseline_bytes = 0
-        """the least size of the process since the last check, from which growth counts"""
+        """the least memory of the process since the last check; growth is measured from this value"""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""

@@ -25,7 +25,7 @@ that has a wrong public key of the scheduler. A scheduler that is ending also di
 """
 
 _FROM_SCHEDULER = 2
-"""A failure of at least this weight proves that the scheduler with the key in the file has answered."""
+"""The least weight (`Keyring._meaning`) of a failure which proves that the scheduler of the key file has answered."""
 
 _WITH_KEYS, _WITHOUT_KEYS = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
@@ -48,8 +48,8 @@ class Keyring:
     """The keys that a peer tries at one address.
 
     Args:
-        read: returns the keys, the likeliest first; without keys, the peer connects without a key. Called again when no
-            key fits, because the scheduler's key may have been replaced.
+        read: returns the keys, the likeliest first. If `read` returns no keys, the peer connects without a key. Called
+            again when no key fits, because the scheduler's key may have been replaced.
 
     Raises:
         ConfigError: if the keys cannot be read.
@@ -94,7 +94,7 @@ class Keyring:
         self.refusal = ""
 
     def failed(self, event: int, value: int) -> None:
-        """Handle a failed handshake: an event of ZeroMQ, and the value of this event."""
+        """Handle a failed handshake, given the event of ZeroMQ that reports the failure, and the event's value."""
         asks_for = self._probe.mechanism
         is_mismatch = event == _PROTOCOL and value == _MISMATCH
         if not self._tries:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""The most bytes from an unauthenticated connection. Handshake and hello have about 700 bytes, and at most 8 MiB."""
+"""The most bytes from an unauthenticated connection. Handshake and hello usually have 700 bytes, at most 8 MiB."""
 FROM_ONE_ADDRESS_MOST = 1024
 """The most unauthenticated connections of one address. A host needs one connection for each client and cluster."""
 
@@ -41,10 +41,12 @@ class UnauthenticatedPeers:
         self._addresses.pop(descriptor, None)
 
     def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors of connections that sent too much, and the newest of each address with too many.
+        """Return the descriptors of connections that sent too much, and of the newest connections of an address with
+        too many.
 
         Args:
-            has_authenticated: returns whether a message of a connection was read, maybe before its start is reported.
+            has_authenticated: returns whether a message of a connection was read. This may happen before the start of
+                the connection is reported.
         """
         for descriptor in [each for each in self._addresses if has_authenticated(each)]:
             self.close(descriptor)

@@ -85,7 +85,8 @@ class _Takers:
     """Makes items from the `n_found` values in a message.
 
     Args:
-        place_of: maps the position of a firm column's value to its position among the found values; if absent: default.
+        place_of: maps the position of a firm column's value to its position among the found values. A value without an
+            entry is the default of its column.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:

@@ -52,7 +52,7 @@ _RESULTS = tuple([_result(worker)] for worker in _ZERO_OR_NOT)
 
 
 def _waits(worker: int) -> Iterator[Sequence[Any]]:
-    """Yield the messages of an agent about a task that waits for other tasks."""
+    """Yield the items of each message that an agent sends about a task that waits for other tasks."""
     blocked, unblocked = RunBlocked(_TASK, worker, 1), RunUnblocked(_TASK, worker, 1)
     yield from ([blocked], [unblocked], [blocked, unblocked], [_result(worker), unblocked])
 

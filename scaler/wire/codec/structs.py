@@ -14,7 +14,9 @@ from scaler.wire.codec.schemas import SCHEMAS, behind, first_line, read, utf8
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
-"""The size of the caches of encoded and decoded options. Most tasks of a program share a few sets of options."""
+"""The most entries of each cache, of encoded and of decoded options. Most tasks of a program share a few sets of
+options.
+"""
 
 
 SHORT_BYTES = 200
@@ -30,7 +32,9 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised the exception: the failed task, or a task whose result was needed; empty: unknown"""
+    """the task that raised the exception: the failed task, or a task whose result the failed task needed; empty:
+    unknown
+    """
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 

@@ -51,7 +51,7 @@ class InputKnowledge(IntEnum):
     HERE = 1
     """the task of the input has ended; `status` and `payload` are its outcome"""
     STORED = 2
-    """the value of the input is an object at the scheduler, with the id of the task"""
+    """the value of the input is an object at the scheduler; the id of the object is that of the task"""
 
 
 TOKEN_BYTES = 8
@@ -74,8 +74,8 @@ class JobVerb(IntEnum):
     SEAL = 3
     """complete the rows: the job has `first` rows"""
     READ = 4
-    """return at most `amount` outcomes of rows from `first` on, when row `first` has ended. The body `a`: this client
-    needs the job to run; `s`: answer at once, with the next ended rows
+    """return at most `amount` outcomes of rows from `first` on, as soon as row `first` has ended. Body `a`: this client
+    needs the job to run. Body `s`: answer at once, with the next ended rows
     """
     READ_NEW = 5
     """return outcomes in the order in which they were written to disk, from place `first` on; body: their log's id"""
@@ -94,7 +94,7 @@ class JobVerb(IntEnum):
     LEAVE = 12
     """withdraw the report that this client needs the job to run"""
     GIVE = 13
-    """transfer a job, unless it is open, to the owner named in the body; only admins may request this"""
+    """transfer the job to the owner named in the body, unless the job is open; only admins may request this"""
     ATTEND = 14
     """report that this client uses the job, in each new session; `amount` 1: the client needs the job to run"""
     DIGESTS = 15
@@ -216,7 +216,7 @@ class Task:
 
 @travels(CLIENT_TO_SCHEDULER)
 class TaskCancel:
-    """The request to cancel a task: not to run the task, or to stop it."""
+    """The request to cancel a task: to drop the task if it waits, or to stop the task if it runs."""
 
     task_id: TaskIdColumn
     waiting: U8 = 0
@@ -233,7 +233,7 @@ class TaskResult:
     status: StatusColumn
     payload: Bytes
     size: U64
-    """0: the result is in the payload; otherwise the bytes of the result, an object with the id of the task"""
+    """0: the result is in the payload; otherwise the size of the result, which is an object with the id of the task"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if the task was measured; otherwise empty"""
     rows: RowCount = 0
@@ -398,7 +398,7 @@ class InfoRequest:
     restart: U8 = 0
     """whether all agents replace their worker processes before the answer"""
     leave: Names = ""
-    """the names of workers whose agents leave when their running tasks have ended"""
+    """the names of workers; each agent of these workers leaves when the running tasks of the agent have ended"""
     cancel: Names = ""
     """the short ids, in hex, of tasks to cancel; the tasks may belong to any client"""
 

@@ -171,7 +171,8 @@ class Chunk:
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
 """The values of `found` in an `ObjectResponse`. `LOST`: the object was lost with its host; a peer may resubmit the call
-that made it. `LOST` for the id of a graph: open nodes need a lost value, and the whole graph must be resubmitted.
+that made the object. `LOST` for the id of a graph: open nodes need a lost value, and the whole graph must be
+resubmitted.
 """
 
 
@@ -204,7 +205,7 @@ class PartRequest:
 
     object_id: ObjectIdColumn
     location: Bytes
-    """the location of the requested result, which differs for each newer result; empty: a copy is requested"""
+    """the location of the requested result; each newer result has another location; empty: a copy is requested"""
     offset: U64
     """the offset of the part in the joined frames of the object"""
     most_bytes: U32

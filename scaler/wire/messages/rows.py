@@ -27,7 +27,7 @@ RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, not counting its last row."""
 
 _RANGE_US = 5_000
-"""The longest expected run time of a range. One range is one turn of a client."""
+"""The longest expected run time of a range. Clients take turns by ranges, so a long range would delay other clients."""
 
 _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
@@ -41,10 +41,12 @@ _END = 2**64
 
 
 def rows_together(most: int, mean_us: float, left: int) -> int:
-    """Return how many rows travel as one task, at most `most`. `left` is the number of remaining rows.
+    """Return how many rows of a map travel as the next task.
 
     Args:
+        most: the most rows of a task.
         mean_us: the mean run time of a row in microseconds.
+        left: the number of remaining rows of the map.
     """
     mean_us = max(mean_us, _LEAST_MEAN_US)
     even = max(left // _TAIL, int(_SHORT_US / mean_us))

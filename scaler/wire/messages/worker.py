@@ -43,7 +43,7 @@ RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. A scheduler that does not know further runs starts their tasks again."""
+"""The most runs that a hello names. A scheduler starts the tasks of all other runs again, unless it knows the runs."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -286,12 +286,16 @@ class ProcessorNews:
     wait: U32
     """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """whether a message was sent to the client; otherwise all messages have arrived, and its process may be stopped"""
+    """whether a message was sent to the client; otherwise all messages have arrived, and the client's process may be
+    stopped
+    """
 
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves after the running tasks."""
+    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves when its running tasks have
+    ended.
+    """
 
     reason: Reason
 

@@ -24,7 +24,7 @@ from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 MESSAGE_BYTES = 1024 * 1024
 """The most bytes of a message, unless a single item is larger."""
 LARGE_BYTES = 64 * 1024
-"""The least size above which an item travels in chunks. A pipe raises it to a quarter of a chunk, if that is larger."""
+"""The size above which an item travels in chunks. A pipe uses a quarter of its chunk size instead, if larger."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
 """the classes whose items must be sent after all items that were put before them"""

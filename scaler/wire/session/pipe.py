@@ -101,7 +101,7 @@ class Pipe:
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
         """the unacknowledged messages; each: number, header, frames, items, size, and whether it is of the bulk lane"""
         self._fast_bytes = self._bulk_bytes = 0
-        """the unacknowledged bytes of small items, and the unacknowledged bytes of the bulk lane"""
+        """the unacknowledged bytes of small items (`_fast_bytes`) and of the bulk lane (`_bulk_bytes`)"""
         self._written: list[Message] = []
         """the encoded messages that `take` has not returned, because a later item cannot be encoded"""
         self._slice = _FIRST_SLICE

@@ -30,7 +30,7 @@ _SIZE_BYTES = 8
 AHEAD = 4
 """The number of parts that are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The largest fraction of a value that is requested again for hosts that fell behind, before they wait for a copy."""
+"""The largest fraction of a value that is requested again for hosts that fell behind; then they wait for a copy."""
 
 
 class ValueStream:

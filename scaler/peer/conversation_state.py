@@ -74,8 +74,8 @@ class ConversationState:
         because another program may have taken the address for some time.
 
         Args:
-            is_certain: whether this side refused, or the scheduler that accepted this peer, or a scheduler with its
-                key.
+            is_certain: whether the refusal came from this side, from the scheduler that accepted this peer, or from a
+                scheduler with the expected key.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CONNECTION_LOST, now)

@@ -44,7 +44,9 @@ class Descriptors:
                 return
 
     def present(self, connection: Connection) -> int | None:
-        """Return the descriptor that a connection still has, as far as is known; None if it has none."""
+        """Return the descriptor of a connection, as far as is known; None if the connection no longer has a
+        descriptor.
+        """
         descriptor = None if connection in self._ended else self.known.get(connection)
         return descriptor if descriptor is not None and self._connections[descriptor][-1] == connection else None
 

@@ -103,7 +103,7 @@ class ReceiveBuffer:
         return self.take(b"")
 
     def take(self, data: Buffer) -> list[Message]:
-        """Return the messages that `data` completes. The memory of the messages is not that of `data`.
+        """Return the messages that `data` completes. The messages share no memory with `data`.
 
         Raises:
             GarbledError: if the bytes are not the next part of a message.
@@ -159,7 +159,7 @@ class ReceiveBuffer:
         return sizes
 
     def _cut(self, known: Buffer, at: int) -> int:
-        """Move the complete frames at `at` to the frames of the message. Return the offset of the remaining bytes."""
+        """Add the complete frames from offset `at` on to the message. Return the offset of the remaining bytes."""
         sizes, frames = self._sizes, self._frames
         while len(frames) < len(sizes):
             size, left = sizes[len(frames)], len(known) - at

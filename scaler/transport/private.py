@@ -97,7 +97,7 @@ def remove_socket(endpoint: Endpoint) -> None:
 
 
 def remove_stale_monitors(folder: Path) -> None:
-    """Remove the monitor sockets in a folder that killed schedulers of this user left behind."""
+    """Remove from a folder the monitor sockets that killed schedulers of this user left behind."""
     for file in folder.glob("*_[0-9]*_monitor"):
         with contextlib.suppress(OSError):
             found = file.lstat()

@@ -17,7 +17,7 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 NO_LONGER_LISTED, NOT_LISTED = 500, 400
-"""The ZAP status codes for a key that was accepted before and for an unknown key, in this order."""
+"""The ZAP status codes that refuse a key which was accepted before, and an unknown key, in this order."""
 
 SILENT_REFUSALS = 3
 """The number of silent disconnections in a row that count as a refusal. A scheduler disconnects silently from a peer

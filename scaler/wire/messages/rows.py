@@ -169,5 +169,5 @@ def results_of(result: Result) -> list[Result]:
 
 
 def recalls_of(response: RecallResponse) -> list[RecallResponse]:
-    """Return one response for each row, from the response to the recall of a range."""
+    """Return a `RecallResponse` for each row, made from the response for the whole range."""
     return [replace(response, task_id=each, rows=0) for each in row_ids(response.task_id, response.rows)]

@@ -86,7 +86,7 @@ def seed_words(seed: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def shown_seed(words: tuple[int, ...]) -> int | tuple[int, ...] | None:
-    """Return the option `seed` that gives these words, for display."""
+    """Return, for display, the option `seed` that these words encode; None without words."""
     return words[0] if len(words) == 1 else words or None
 
 

@@ -58,13 +58,17 @@ _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
 def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
-    """Return `sentence` with the failed task named in front; unchanged if `sentence` already names a failed task."""
+    """Return `sentence` with the failed task named in front; unchanged if `sentence` begins with a failed task
+    already.
+    """
     if _NEEDED.match(sentence):
         return sentence
     return f"the task {task_id.hex()}, which it needs, has failed: ".encode() + sentence
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Return the failed task that `failed_input_reason` named, empty if none, and the sentence without this name."""
+    """Return the id of the failed task that `failed_input_reason` put in front of `sentence`, or empty bytes, and the
+    rest.
+    """
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

@@ -67,7 +67,7 @@ class DialledSession:
         return encode_message(self._directions[1], [replace(item, **last_sent)], counts=self._counts)
 
     def may_resume(self, resumed: int) -> bool:
-        """Return whether the session resumes; `resumed` is the field of the `HelloReply`."""
+        """Return whether the session resumes, given the field `resumed` of the `HelloReply`."""
         return bool(resumed) and self._may_resume
 
     def spoil(self) -> None:

@@ -61,7 +61,7 @@ _REPLACEMENTS: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
 
 
 def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: int) -> list[Batch[Any]]:
-    """Return replacements for a large message's batches, whose frames are empty because none were kept.
+    """Return replacements for the batches of a large message of which only the header was kept.
 
     Args:
         n_bytes: the size of the whole message.

@@ -25,12 +25,12 @@ RAISE_LIMIT = f"{SEND_LESS}; the limit is the setting value_bytes of the schedul
 
 
 def crash_advice(times: int) -> str:
-    """Return the advice for a value, if a scheduler has ended `times` times while this value was transferred."""
+    """Return the advice for a value, if schedulers have ended `times` times during transfers of this value."""
     return f"it has ended {times} times during this transfer, so look at its log; {SEND_LESS}"
 
 
 def without_result(result: RunResult, error: ObjectTooLargeError) -> RunResult:
-    """Return a failure with this error, which is sent in place of `result`."""
+    """Return a failure with `error`, to be sent in place of `result`."""
     name = class_name(ObjectTooLargeError)
     failure = TaskFailure(name, str(error), f"{name}: {error}\n", pickle.dumps(error), (class_name(ScalerError),))
     failure = failure._replace(task_id=result.task_id)

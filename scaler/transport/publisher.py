@@ -98,7 +98,7 @@ class Publisher:
         return changes
 
     def _has_valid_key(self, frame: zmq.Frame, admission_keys: AdmissionKeys) -> bool:
-        """Return whether the key of a viewer is still valid. Disconnect the viewer if its key is invalid."""
+        """Return whether the key of a viewer is still valid. If not, disconnect the viewer."""
         try:
             descriptor, key = int(frame.get(zmq.SRCFD)), key_of(frame)
         except zmq.ZMQError:

@@ -21,7 +21,7 @@ CALM_BYTES = 1024 * 1024
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The head of a frame on the network has 2 bytes if the frame has at most `SHORT_BYTES`, and otherwise 9 bytes."""
+"""The head of a frame on the network has 2 bytes if the frame has at most 255 bytes, and otherwise 9 bytes."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
@@ -55,15 +55,15 @@ class _Count:
         self.n_bytes = self.frames = 0
 
     def unread(self, received: int) -> int:
-        """Estimate the memory that the unread bytes take, assuming that their frames are like those already read."""
+        """Estimate the memory of the unread bytes, assuming that unread frames have the sizes of the frames already
+        read.
+        """
         unread = received - self.received_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 
 
 class Unread:
-    """Counts the unread bytes of each connection of a socket, by descriptor. `most_bytes`: the limit of one
-    connection.
-    """
+    """Counts the unread bytes of each connection of a socket, by descriptor. A connection may have `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

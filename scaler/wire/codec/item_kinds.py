@@ -43,7 +43,7 @@ class ItemKind:
         self.firm = sized + numbers
         """the columns for which a stencil has holes; all other columns must be empty"""
         self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
-        """the position, in `firm`, of the column whose values have any length; None if there is no such column"""
+        """the position, in `firm`, of the column for values of any length; None if there is no such column"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
         loose = [column.name for column in columns if column.kind in _LOOSE]
@@ -62,7 +62,7 @@ class ItemKind:
 
 
 def tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return `make(*keys)` as a function that always returns a tuple, even for a single key or no key."""
+    """Return `make(*keys)`, changed so that the function returns a tuple even for a single key or no key."""
     if len(keys) > 1:
         return make(*keys)
     if not keys:

@@ -41,12 +41,14 @@ def utf8(text: str) -> bytes:
 
 
 def behind(data: bytes) -> bytes:
-    """Return the bytes that follow a message in the standard framing."""
+    """Return the bytes of `data` after the message with which `data` begins, in the standard framing."""
     return data[_segments(data)[1] :]
 
 
 def _segments(data: bytes) -> tuple[list[bytes], int]:
-    """Return the segments of a message in the standard framing, and the offset of its end."""
+    """Return the segments of the message with which `data` begins, in the standard framing, and where the message
+    ends.
+    """
     more, size = _SEGMENT_TABLE.unpack_from(data)
     if more == 0:
         return [data[8 : 8 + 8 * size]], 8 + 8 * size

@@ -132,7 +132,7 @@ class Stencil:
 
     Args:
         numbers: the holes for the number of the message and for the acknowledged number; may be empty.
-        present: the position of each hole's value among all values.
+        present: for each of the other holes, the position of its value among all values.
     """
 
     def __init__(
@@ -169,7 +169,8 @@ class StretchStencil:
 
     Args:
         message: a message in which the value of any length is a single byte, at `start`.
-        words: the words that depend on the length of this value. The first that changes with each byte is the length.
+        words: the words that depend on the length of this value. The first word that changes with each byte is the
+            length.
         stretch: the position of this value among all values.
     """
 
@@ -331,10 +332,13 @@ def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value at `start`; None if other bytes also do.
+    """Return the words before `start` that depend on the length of the value at `start`; None if a stencil cannot be
+    made.
 
     Args:
-        plain: a message in which the value has 1 byte; in `longer` it has 2 bytes, and in `wider` 9 bytes.
+        plain: a message in which the value has 1 byte.
+        longer: the same message with a value of 2 bytes.
+        wider: the same message with a value of 9 bytes.
     """
     end = start + 8
     if longer[start + 8 :] != plain[end:] or wider[start + 16 :] != plain[end:]:
@@ -364,7 +368,9 @@ def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
-    """Return where two messages differ; None unless the messages differ in one stretch of the size of the value."""
+    """Return the hole of a value, which differs between two messages; None if anything else differs too, or nothing
+    does.
+    """
     if len(plain) != len(changed) or plain == changed:
         return None
     text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]

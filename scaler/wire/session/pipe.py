@@ -43,11 +43,13 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 """An item that cannot be encoded, and the exception that encoding raised."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
-"""The least size of a window. A side acknowledges when it has received this number of bytes."""
+"""The least size of a window, and the number of received bytes after which a side acknowledges."""
 CHUNKS_IN_WINDOW = 16
 """The least number of chunks in a window. Chunks are small, because a peer is silent between two chunks."""
 FAST_WINDOWS = 16
-"""The most unacknowledged bytes of small items, in windows. Further items wait and are sent in larger messages."""
+"""The most unacknowledged bytes of small items, as a multiple of the window. Further items wait, to share larger
+messages.
+"""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 

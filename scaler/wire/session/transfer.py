@@ -29,8 +29,8 @@ _SIZE_BYTES = 8
 
 
 def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
-    """Return the most unacknowledged bytes of large messages to a peer at an address: more within one machine, where a
-    transfer takes hardly any time, compared with the wait for the peer's turn.
+    """Return the most unacknowledged bytes of large messages to a peer at an address. The limit is greater within one
+    machine, where a transfer takes hardly any time, compared with the wait for the peer's turn.
     """
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 

@@ -304,8 +304,8 @@ class RouterSocket:
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Close the connections that send far more than is read, those that send too much before their peers are
-        authenticated, and those of addresses with too many unauthenticated peers. Return how many were closed.
+        """Close connections that send far more than is read, or too much before the peer is authenticated, and the
+        newest connections of an address with too many unauthenticated peers. Return how many were closed.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
         over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())

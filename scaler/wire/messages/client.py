@@ -94,7 +94,7 @@ class JobVerb(IntEnum):
     FORGET = 11
     """cancel the job and delete its record; `amount` 1: only if no row has ended and no other program uses the job"""
     LEAVE = 12
-    """withdraw the report that this client needs the job to run"""
+    """report that this client no longer needs the job to run"""
     GIVE = 13
     """transfer the job to the owner named in the body, unless the job is open; only admins may request this"""
     ATTEND = 14

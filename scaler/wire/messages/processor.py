@@ -69,7 +69,7 @@ class EngineDown:
     """The report that the host of an engine has lost the engine, or cannot reach the engine."""
 
     is_final: U8
-    """whether this host gives up and ends. If no host of the engine was ever ready, the node then ends too"""
+    """whether this host gives up and ends. If no host of the engine was ever ready, the node also ends then"""
     reason: Reason
 
 

@@ -135,7 +135,9 @@ class RunTask:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunSplit:
-    """The report that a task was split: each row is a task of its own now, with this attempt, at this worker."""
+    """The report that a task was split. Each row is now a task of its own, with the attempt and the worker of the split
+    task.
+    """
 
     task_id: TaskIdColumn
     worker: U16
@@ -222,7 +224,7 @@ class RunStatus:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunBlocked:
-    """The report that a waiting task gives up its slot, repeated on each new connection while the task waits."""
+    """The report that a waiting task gives up its slot. Sent again on each new connection while the task waits."""
 
     task_id: TaskIdColumn
     worker: U16

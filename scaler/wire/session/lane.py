@@ -78,7 +78,7 @@ class BulkLane:
         return self.queue[0].item if self._departure is not None else None
 
     def is_followed_by(self, item: Any) -> bool:
-        """Return whether an item must be sent after an item of the lane."""
+        """Return whether the lane has an item after which `item` must be sent."""
         if not self.queue:
             return False
         return type(item) in _LAST or not self._made.keys().isdisjoint(anatomy(type(item)).named_by(item))
@@ -88,12 +88,12 @@ class BulkLane:
         self._add(_Waiting(item, size), self.queue.append)
 
     def put_back(self, items: Sequence[Any]) -> None:
-        """Return small items to the front of the queue: items that were taken but not sent."""
+        """Put small items that were taken but not sent at the front of the queue again."""
         for item in reversed(items):
             self._add(_Waiting(item, anatomy(type(item)).size(item)), self.queue.appendleft)
 
     def keep(self, is_kept: Callable[[Any], bool]) -> None:
-        """Remove the items for which `is_kept` returns False. An item that was sent in part stays."""
+        """Remove the items for which `is_kept` returns False, except an item that was sent in part."""
         for waiting in list(self.queue):
             if not (waiting.is_started or waiting.is_withdrawn or is_kept(waiting.item)):
                 waiting.is_withdrawn = True

@@ -115,7 +115,7 @@ class Pipe:
         self.acknowledged = 0
         """the highest number that the other side has acknowledged"""
         self._unanswered_bytes = 0
-        """the number of bytes received since the last message was sent"""
+        """the number of bytes received since this side last sent a message"""
         self._arrival: IncomingTransfer | None = None
         self._n_arrivals = 0
 
@@ -137,7 +137,9 @@ class Pipe:
 
     @property
     def is_acknowledgement_due(self) -> bool:
-        """Whether to acknowledge even without items: `ACKNOWLEDGED_BYTES` were received since the last message."""
+        """Whether to acknowledge even if no item waits: at least `ACKNOWLEDGED_BYTES` were received since the last sent
+        message.
+        """
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
     @property
@@ -355,10 +357,11 @@ class Pipe:
         """Resume on a new connection. Return the messages to resend before any other message.
 
         Args:
-            heard: the number in the other side's hello or reply.
+            heard: the highest number that the other side has received, from its hello or reply.
 
         Raises:
-            ProtocolError: if the other side cannot have received that message. The pipe cannot continue then.
+            ProtocolError: if `heard` is less than `acknowledged` or greater than `last_sent`. The pipe cannot continue
+                then.
         """
         if heard < self.acknowledged:
             raise ProtocolError(f"a peer has received only message {heard}, after it acknowledged {self.acknowledged}")

@@ -98,9 +98,7 @@ class ConversationState:
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the action that is due; call `look` until it returns `NOTHING`. Time in which this process was stopped
-        does not count.
-        """
+        """Return the action that is due; call `look` until it returns `NOTHING`. Time while stopped is ignored."""
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
             return NOTHING

@@ -123,13 +123,13 @@ class Times:
     # What is due
 
     def silent_at(self) -> float:
-        """Return the time at which the peer replaces this connection because of silence."""
+        """Return when the peer replaces this silent connection; infinity without a connection or a due answer."""
         if self.unanswered_since == inf or self.opens_at < inf:
             return inf
         return max(self.unanswered_since, self._opened_at) + self._silence_seconds
 
     def timeout_at(self) -> float:
-        """Return the time at which the waiting work times out."""
+        """Return when the waiting work times out without an answer; infinity if no work waits or no answer is due."""
         if inf in (self.waiting_since, self.unanswered_since):
             return inf
         return max(self.unanswered_since, self.waiting_since) + self.timeout_seconds

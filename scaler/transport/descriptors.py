@@ -44,9 +44,7 @@ class Descriptors:
                 return
 
     def present(self, connection: Connection) -> int | None:
-        """Return the descriptor of a connection, as far as is known; None if the connection no longer has a
-        descriptor.
-        """
+        """Return the descriptor of a connection, as far as is known; None if the connection no longer has one."""
         descriptor = None if connection in self._ended else self.known.get(connection)
         return descriptor if descriptor is not None and self._connections[descriptor][-1] == connection else None
 

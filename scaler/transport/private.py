@@ -130,9 +130,7 @@ def _remove_abandoned_folders(parent: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether no process needs this folder. A process of another container counts only if it listens in the
-    folder.
-    """
+    """Return whether no process needs this folder. Processes of other containers count only if they listen in it."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return False

@@ -49,7 +49,7 @@ SYSTEM_BYTES = 1024 * 1024
 PIECES_MOST = 64
 """The most pieces that one system call writes."""
 READY_MOST = 64
-"""The most connections that are read, each once, before the system is asked which other connections are readable."""
+"""The most connections that are read, once each, before the next request to the system for readable connections."""
 CALLERS_WAITING = 1024
 """The most connections that wait to be accepted. The system refuses further peers, which try again."""
 PIECES_UNSENT = 250_000

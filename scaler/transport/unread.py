@@ -55,9 +55,7 @@ class _Count:
         self.n_bytes = self.frames = 0
 
     def unread(self, received: int) -> int:
-        """Estimate the memory of the unread bytes, assuming that unread frames have the sizes of the frames already
-        read.
-        """
+        """Estimate the memory of the unread bytes, as if unread frames were as large as the frames already read."""
         unread = received - self.received_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 

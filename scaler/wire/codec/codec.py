@@ -216,7 +216,7 @@ def encode(
     """Write items as unnumbered messages, in order. Consecutive items of one type share a batch of columns.
 
     Args:
-        counts: the numbers of items written so far, by class (`Traffic.items`); this call adds its own items.
+        counts: the numbers of items written so far, by class (`Traffic.items`), to which this call adds `items`.
 
     Returns:
         the header frame and the payload frames of each message, with up to `MESSAGE_ITEMS` items.

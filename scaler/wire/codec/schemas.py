@@ -46,9 +46,7 @@ def behind(data: bytes) -> bytes:
 
 
 def _segments(data: bytes) -> tuple[list[bytes], int]:
-    """Return the segments of the message with which `data` begins, in the standard framing, and where the message
-    ends.
-    """
+    """Return the segments of the message with which `data` begins, in the standard framing, and its end."""
     more, size = _SEGMENT_TABLE.unpack_from(data)
     if more == 0:
         return [data[8 : 8 + 8 * size]], 8 + 8 * size

@@ -332,8 +332,7 @@ def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value at `start`; None if a stencil cannot be
-    made.
+    """Return the words before `start` that depend on the length of the value there; None if no stencil is possible.
 
     Args:
         plain: a message in which the value has 1 byte.
@@ -368,9 +367,7 @@ def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
-    """Return the hole of a value, which differs between two messages; None if anything else differs too, or nothing
-    does.
-    """
+    """Return the hole of a value that differs between two messages; None unless exactly this value differs."""
     if len(plain) != len(changed) or plain == changed:
         return None
     text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]

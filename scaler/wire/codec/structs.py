@@ -14,9 +14,7 @@ from scaler.wire.codec.schemas import SCHEMAS, behind, first_line, read, utf8
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
-"""The most entries of each cache, of encoded and of decoded options. Most tasks of a program share a few sets of
-options.
-"""
+"""The most entries of the caches of encoded and decoded options. Most tasks of a program share few sets of options."""
 
 
 SHORT_BYTES = 200
@@ -32,9 +30,7 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of the exception's class"""
     task_id: bytes = b""
-    """the task that raised the exception: the failed task, or a task whose result the failed task needed; empty:
-    unknown
-    """
+    """the task that raised the exception: the failed task, or a task whose result it needed; empty: unknown"""
     place: bytes = b""
     """facts about the process that raised the exception, stored after the Cap'n Proto message; empty: unknown"""
 
@@ -113,7 +109,7 @@ class RunOptions(NamedTuple):
         return plain == _DEFAULTS
 
     def seed_of(self, task_id: bytes) -> CallSeed:
-        """Return the seed of the call with this id; `NO_SEED` without the option `seed`."""
+        """Return the seed of the call with this id; `NO_SEED` if the option `seed` is not set."""
         if not self.seed:
             return NO_SEED
         return CallSeed(self.seed, (index_of(task_id),) if self.seed_spawns else ())
@@ -128,7 +124,7 @@ class RunOptions(NamedTuple):
         return _read(data) if data else _DEFAULTS
 
     def retry_reason(self, failure: bytes) -> str:
-        """Return the exception of a failed task as text if `retry_on` names its class or a base; otherwise empty.
+        """Return the exception of a failed task as text if `retry_on` names its class or a base class; otherwise empty.
 
         Args:
             failure: an encoded `TaskFailure`, from a peer.

@@ -78,9 +78,7 @@ class JobVerb(IntEnum):
     needs the job to run. Body `s`: answer at once, with the next ended rows
     """
     READ_NEW = 5
-    """return outcomes in the order of the log to which they were written, from place `first` on. The body: the log's
-    id
-    """
+    """return outcomes in the order of the log to which they were written, from place `first` on; body: the log's id"""
     SHOW = 6
     """return the state of the job. `amount`: `AT_END` or `VERSIONS`"""
     LIST = 7

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""The least and the greatest priority of users, in this order. Tasks with a negative priority run later than other
-tasks of their depth.
-"""
+"""The least and the greatest priority of users, in this order. Of tasks of one depth, negative priorities run last."""
 
 DEEPEST = STEP // 2 - 1
 """The greatest depth. Children of a task of this depth have the same depth."""

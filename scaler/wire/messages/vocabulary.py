@@ -58,17 +58,13 @@ _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
 def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
-    """Return `sentence` with the failed task named in front; unchanged if `sentence` begins with a failed task
-    already.
-    """
+    """Return `sentence` with the failed task named in front; unchanged if such a name is already in front."""
     if _NEEDED.match(sentence):
         return sentence
     return f"the task {task_id.hex()}, which it needs, has failed: ".encode() + sentence
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Return the id of the failed task that `failed_input_reason` put in front of `sentence`, or empty bytes, and the
-    rest.
-    """
+    """Return the id of the failed task named in front of `sentence` (empty if none), and the rest of `sentence`."""
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

@@ -43,7 +43,7 @@ RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. A scheduler starts the tasks of all other runs again, unless it knows the runs."""
+"""The most runs that a hello names. A scheduler starts the tasks of other runs again, unless it knows these runs."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -100,7 +100,7 @@ class WorkersClosed:
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkersPaused:
-    """The number of paused workers, which start nothing because memory and disk for values are full on their host."""
+    """The number of paused workers, which start no tasks: memory and disk for values are full on their host."""
 
     held: U32
 
@@ -135,9 +135,7 @@ class RunTask:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunSplit:
-    """The report that a task was split. Each row is now a task of its own, with the attempt and the worker of the split
-    task.
-    """
+    """The report that a task was split: each row is now a task of its own, with the same attempt and worker."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -288,16 +286,12 @@ class ProcessorNews:
     wait: U32
     """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """whether a message was sent to the client; otherwise all messages have arrived, and the client's process may be
-    stopped
-    """
+    """whether a message was sent to the client; otherwise all have arrived, and the process may be stopped"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves when its running tasks have
-    ended.
-    """
+    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves after its running tasks."""
 
     reason: Reason
 

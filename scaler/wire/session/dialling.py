@@ -55,7 +55,7 @@ class DialledSession:
         )
 
     def hello(self, item: Any, **last_sent: Any) -> Message:
-        """Return a hello as an unnumbered message, with `dial` and, if the session may resume, the session's state.
+        """Return `item`, a hello, as an unnumbered message, with `dial` and the state of the session, if it may resume.
 
         Args:
             last_sent: fields of the hello whose values change from one hello to the next.

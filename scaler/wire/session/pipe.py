@@ -47,9 +47,7 @@ WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 CHUNKS_IN_WINDOW = 16
 """The least number of chunks in a window. Chunks are small, because a peer is silent between two chunks."""
 FAST_WINDOWS = 16
-"""The most unacknowledged bytes of small items, as a multiple of the window. Further items wait, to share larger
-messages.
-"""
+"""The most unacknowledged bytes of small items, in windows. Further items wait, and then share larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -137,7 +135,7 @@ class Pipe:
 
     @property
     def is_acknowledgement_due(self) -> bool:
-        """Whether to acknowledge even if no item waits: at least `ACKNOWLEDGED_BYTES` were received since the last sent
+        """Whether to acknowledge even if no item waits: `ACKNOWLEDGED_BYTES` were received since the last sent
         message.
         """
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
@@ -378,8 +376,8 @@ class Pipe:
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
-        """Remove and return the small items of a kind, except those in messages up to the number `after`. Call this
-        only if the other side has certainly not received any later message.
+        """Remove and return the small items of a kind, except those in messages up to the number `after`. The caller
+        must know that the other side has received no message after that number.
         """
         withdrawn: list[Any] = []
         for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):

@@ -74,9 +74,7 @@ class ValueStream:
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next; None if that part has not arrived. Also request missing parts ahead
-        of the reader.
-        """
+        """Return the part that a reader needs next; None if it has not arrived. Also request missing parts after it."""
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
@@ -86,9 +84,7 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """Return whether a reader may request the part at `offset`. A host that fell far behind waits for another
-        host's copy.
-        """
+        """Return whether a reader may request the part at `offset`. A host far behind waits for another host's copy."""
         if reader.host is None or offset >= self._ends:
             return True
         if self._repeated_bytes < REPEATED_MOST * self.n_bytes:

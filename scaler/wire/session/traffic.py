@@ -26,14 +26,14 @@ class Traffic:
         self.n_bytes = 0
 
     def add_message(self, header: bytes, frames: Frames, batches: Sequence[Batch[Any]] = ()) -> None:
-        """Count one message and its bytes, and also the items of the message if `batches` has them."""
+        """Count one message and its bytes, and the items in `batches`."""
         self.n_messages += 1
         self.n_bytes += len(header) + size_of(frames) if frames else len(header)
         for batch in batches:
             self.items[batch.item] += len(batch)
 
     def add_batches(self, batches: Sequence[Batch[Any]]) -> None:
-        """Count the items of a message that `add_message` has counted without items."""
+        """Count the items of a message that `add_message` has counted without `batches`."""
         for batch in batches:
             self.items[batch.item] += len(batch)
 

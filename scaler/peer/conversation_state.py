@@ -98,7 +98,7 @@ class ConversationState:
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the action that is due; call `look` until it returns `NOTHING`. Time while stopped is ignored."""
+        """Return the due action; repeat until it is `NOTHING`. Time in which the process was stopped is not counted."""
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
             return NOTHING

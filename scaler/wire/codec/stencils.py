@@ -66,7 +66,7 @@ class Stencils:
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """for each message size: the number of messages read by stencils for any length since a cut for this size"""
+        """for each message size: the number of messages read by stencils for any length since the last cut for it"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if no stencil fits the items."""

@@ -286,12 +286,12 @@ class ProcessorNews:
     wait: U32
     """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """whether a message was sent to the client; otherwise all have arrived, and the process may be stopped"""
+    """whether a message was sent to the client; if not, all have arrived, and its process may be stopped"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves after its running tasks."""
+    """An agent's request to get no new tasks. The agent returns queued tasks, and leaves when no task runs."""
 
     reason: Reason
 

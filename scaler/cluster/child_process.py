@@ -35,7 +35,7 @@ STOP_SECONDS = 5.0
 AGENT = "scaler_cluster"
 
 PRIVATE = "private"
-"""The argument with which a restarted scheduler removes the private folder of its socket at its end."""
+"""The argument that makes a restarted scheduler remove the private folder of its socket when it ends."""
 
 
 class StartError(RuntimeError):
@@ -104,7 +104,7 @@ class RunningProcess:
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
         self.has_private_place = False
-        """whether the process listens in a private folder, which is removed after the last process at that address"""
+        """whether the scheduler listens in a private folder, which the last process at its address removes"""
         self.is_over = threading.Event()
         """the event that the keeper sets when it starts no further process"""
         self._owner_pid = os.getpid()
@@ -122,7 +122,9 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close this forked process's copy of the lifeline. With the copy, the child would outlive its parent."""
+        """Close the copy of the lifeline in this forked process. With an open copy, the child would outlive its
+        parent.
+        """
         self._hang_up()
 
     def restart(self, settings: str) -> None:
@@ -194,7 +196,7 @@ class RunningProcess:
         self._hang_up()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait at most `timeout` seconds for the end of the process without a restart. Return whether it has ended."""
+        """Wait at most `timeout` seconds until the process has ended and is not restarted. Return whether this is so."""
         if self.is_kept and not self.is_over.wait(timeout):
             return False
         try:

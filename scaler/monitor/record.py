@@ -21,9 +21,9 @@ from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""The wait after a signal for the message with the last tasks. The scheduler sends such a message each second."""
+"""The time, after a signal, to wait for the message with the last tasks. The scheduler sends one each second."""
 GRAPHS_SECONDS = 3.0
-"""The further wait after a signal, while nodes of known graphs are missing."""
+"""The additional time to wait, after a signal, while nodes of known graphs are missing."""
 STARTED = "the recording has started"
 
 
@@ -34,10 +34,10 @@ def record(
     on_started: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
-    """Record until `seconds` after the first message, SIGINT or SIGTERM. Return the tasks; none without a scheduler.
+    """Record until a SIGINT or SIGTERM, or for `seconds` after the first message. Return the recorded tasks.
 
     Args:
-        first_seconds: the longest wait for the first message.
+        first_seconds: the longest wait for the first message. Without a message, the trace is empty.
         on_started: called after the first message.
         lifeline: a descriptor that becomes readable when the requesting program ends, which ends the recording.
     """

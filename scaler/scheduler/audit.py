@@ -22,7 +22,7 @@ from scaler.texts import NAME_CHARACTERS, printable
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
 """The most lines per second about one address, or one owner if the address is unknown. Further lines are counted."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
-"""The most lines per second, in this order: about all refused peers without an owner, and about all others."""
+"""The most lines per second, in this order: about all refused peers without an owner, and about all other sources."""
 REMEMBERED = 1024
 """The number of sources whose lines are counted. The source that was seen longest ago is forgotten first."""
 NETWORK_BITS = 64

@@ -66,7 +66,7 @@ REMEMBERED = 1024
 """The number of unknown connections that are remembered; the connection silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
-"""The most messages of a connection without a session: some may be in transit when a new hello is requested."""
+"""The most messages that a connection without a session may send. Some may be in transit before a hello."""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 """The most bytes of a hello: enough for 65,535 names of 32 bytes each, and for the most runs that a hello may list."""
@@ -165,7 +165,7 @@ class SchedulerEdge:
             logger.warning("closed %d connections that flooded the receive queue", count)
 
     def hang_up_on_idle(self) -> None:
-        """Close connections that have belonged to no peer since the last call."""
+        """Close connections that belonged to no peer at the previous call, and belong to no peer now."""
         count = self._listener.hang_up_on_idle(self._directory.connected)
         if count:
             logger.info("closed %d connections that sent no hello", count)
@@ -267,7 +267,7 @@ class SchedulerEdge:
         self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass late goodbyes of a lost connection to the session of its former peer. Return whether there was one."""
+        """Pass late goodbyes of a lost connection to its former peer's session. Return whether there were goodbyes."""
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -393,7 +393,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report connections that broke before `until`: late enough to have read their last messages in most cases."""
+        """Report connections that broke before `until`. In most cases, their last messages have been read by now."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:
@@ -431,7 +431,7 @@ class SchedulerEdge:
 
 
 def _uncounted(peer: Peer) -> list[Message]:
-    """Take and return the messages to send first: messages without a number, then messages to resend."""
+    """Remove and return a peer's messages to send first: messages without a number, then messages to resend."""
     messages: list[Message] = []
     if peer.unnumbered:
         unnumbered, peer.unnumbered = peer.unnumbered, []

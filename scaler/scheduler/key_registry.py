@@ -173,4 +173,4 @@ def _today() -> date:
 
 
 PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)
-"""The roles of accepted keys: by the socket for peers, and by the socket for viewers."""
+"""The roles whose keys a socket accepts, in this order: the socket for peers, and the socket for viewers."""

@@ -21,7 +21,7 @@ OPEN_OPTION = "--insecure-let-everybody-run-code"
 
 
 class OwnKeys:
-    """The keys of one scheduler. Keys are found by the port, so a free port is chosen here if any port may be used.
+    """The keys of one scheduler. The port identifies the keys, so if any port may be used, a free port is chosen here.
 
     Raises:
         ConfigError: if keys cannot be read or created, or other users have access to the keys.
@@ -74,7 +74,7 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """Remove keys that are useless after the end of the scheduler. After a failed start, remove new keys, too."""
+        """Remove keys that are useless after the end of the scheduler. If its start has failed, also remove new keys."""
         if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 

@@ -55,7 +55,7 @@ UNREAD_SECONDS = 0.5
 """How often the scheduler checks whether the amount of unread data grows; a check takes some 20 microseconds."""
 
 IDLE_SECONDS = 30.0
-"""The least time after which a connection that belongs to no peer is closed; the most is twice this time."""
+"""The least time after which a connection that belongs to no peer is closed. The longest is twice this time."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth in memory after which the scheduler tries to give memory back."""
@@ -124,7 +124,7 @@ class SchedulerProcess:
         self._shell = Shell(config.event_loop, self._clock)
         self._shell.run_in_steps(preparing(OF_SCHEDULERS))
         self._suspects: dict[Connection, int] = {}
-        """connections that may be lost: for each, the number of probes after which it counts as alive"""
+        """connections that may be lost: for each, the number of probes that it must still survive to count as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or largest_value_bytes()

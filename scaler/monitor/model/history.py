@@ -26,7 +26,7 @@ SERIES = (
 )
 """The names of the series: tasks per second, shares in cores, lags in seconds, sizes in bytes, and counts."""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""Series in which a longer step gets the greatest value of its shorter steps. In others, it gets their mean."""
+"""Series for which a longer step stores the greatest value of its shorter steps. Other series store the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """For each ring, the seconds of a step and the number of steps: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")

@@ -97,7 +97,9 @@ class Model:
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.waiting: list[StateWaiting] = []
-        """The open tasks in groups: one for each request, and one for tasks that wait for inputs."""
+        """The open tasks in groups: one for each set of requested capabilities, and one for tasks that wait for
+        inputs.
+        """
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[WorkerView] = []
@@ -116,7 +118,7 @@ class Model:
         """The last output lines of each task that a viewer shows, by the short id of the task."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """The last head of each topic, with the number of things in the stream and the number of all such things."""
+        """The last head of each topic. A head counts the things in the stream, and all things that the scheduler has."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -368,7 +370,7 @@ class Model:
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure with which a task has ended; `others`: failures of earlier schedulers."""
+        """Return the kind of failure with which a task has ended; `others`: further kinds, of earlier schedulers."""
         reason = signature(task.reason, task.worker)
         kinds = [*self.failures.values(), *others]
         for each in kinds:

@@ -26,8 +26,9 @@ def never(waiting: Sequence[StateWaiting]) -> str:
 class RemainingWork:
     """An estimate of how long the open tasks will take.
 
-    The estimate is the longest of several times: that of each group on the workers that can run its tasks, and that of
-    all groups on all workers. Tasks that no worker can run are ignored, unless only such tasks are open.
+    The estimate is the longest of several times: for each group, its time on the workers that can run its tasks; and
+    the
+    time of all groups on all workers. Tasks that no worker can run are ignored, unless only such tasks are open.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ Found: TypeAlias = tuple[str, Sequence[Text]] | None
 
 
 def topic_of(target: Target) -> str:
-    """Return the further topic that the details of a thing need; empty if they need no further topic."""
+    """Return the topic to subscribe to for the details of a thing; empty if they need no topic of their own."""
     if target.kind == "worker":
         return "processors"
     return f"task/{target.key.hex()}" if target.kind == "task" else ""

@@ -103,7 +103,7 @@ def _table_width(canvas: Grid) -> int:
 
 
 def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> int:
-    """Draw the parts that fit above the table, the help or the details. Return the number of rows that they take."""
+    """Draw the parts that fit above the main part (table, help or details). Return the number of rows drawn."""
     is_wide = _is_large(canvas)
     if table is None and not is_wide:
         _draw_total(canvas, 0, model, view, moment, table)

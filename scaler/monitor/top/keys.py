@@ -191,7 +191,7 @@ _MOVES: dict[str, tuple[int, bool]] = {
     "KEY_HOME": (-_END, False),
     "KEY_END": (_END, False),
 }
-"""By key: how far the key moves the selection, and whether this counts pages instead of rows."""
+"""By key: how far the key moves the selection, and whether the distance is in pages instead of rows."""
 
 OF_ROWS = _ENTER | _MOVES.keys() | {"*"}
 """Keys that do nothing while the table has no rows."""

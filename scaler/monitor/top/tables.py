@@ -308,7 +308,9 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width. To give it room, columns in `less` are dropped."""
+    """Return a table whose first field takes the remaining width. If this is too narrow, columns in `less` are
+    dropped.
+    """
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -328,7 +330,7 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the position of the first row to show, which the view stores, and of the chosen row (-1: none)."""
+    """Return the positions of the first visible row and the chosen row (-1: none). Store the first one in the view."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:

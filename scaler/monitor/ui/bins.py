@@ -124,7 +124,7 @@ class Bins:
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return the oldest bin of a worker that was changed at `second` or later; `second` if no earlier bin was."""
+        """Return the oldest bin of a worker that changed at `second` or later; `second` if no bin before it changed."""
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second

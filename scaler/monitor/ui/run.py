@@ -25,7 +25,8 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""The least time after which a connection without a complete first request is closed; the most is twice this time.
+"""The least time after which a connection without a complete first request is closed. The longest is twice this time.
+
 Between requests, the limit is that of aiohttp: 75 s.
 """
 ACCEPTING_TURNS = 3
@@ -159,7 +160,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
-    """Close connections without a complete request, since each takes an open file; `answered`: connections with one."""
+    """Close connections without a complete request, to free open files; `answered`: connections with such a request."""
     before: set[Any] = set()
     while runner.server is not None:
         await asyncio.sleep(SILENT_SECONDS)

@@ -26,7 +26,9 @@ _ID_BYTES_MOST = 16
 
 @cache
 def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
-    """Return the fields of a class of items; for each, its name on the page and the divisor of its values (0: none)."""
+    """Return, for each field of a class of items: field, its name on the page, and the divisor of its values (0:
+    none).
+    """
     parts = [(field.name, *field.name.rpartition("_")[::2]) for field in dataclasses.fields(item)]
     return tuple((name, stem if unit in _UNITS else name, _UNITS.get(unit, 0)) for name, stem, unit in parts)
 
@@ -53,7 +55,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return series over `seconds`, up to now or up to the requested end: first all values, then only new values."""
+    """Return series over `seconds`, up to the requested end or now: to a page first all values, then only new ones."""
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)

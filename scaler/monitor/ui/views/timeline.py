@@ -65,7 +65,7 @@ def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last:
 
 
 def end_of(state: FeedState) -> int:
-    """Return the end of the known time. Bins end with the last run, but the history continues without runs."""
+    """Return the end of the known time. The bins end with the last run of a task, but the history continues."""
     return max(state.bins.end, state.history.end if state.model.received_at is not None else 0)
 
 

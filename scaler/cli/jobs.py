@@ -139,7 +139,7 @@ def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> a
 
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, command: _Command) -> None:
-    """Refuse a command without the scheduler or the folder that the command needs, and options of other commands."""
+    """Refuse a command if the scheduler or the folder that it needs is missing. Refuse options of other commands."""
     if arguments.folder is None and command.run is None:
         parser.error(f"{arguments.command} reads the files: name their folder with --file")
     if arguments.folder is not None and command.run_in_folder is None:

@@ -122,9 +122,7 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close the copy of the lifeline in this forked process. With an open copy, the child would outlive its
-        parent.
-        """
+        """Close the lifeline's copy in this forked process. The child would outlive its parent if a copy stayed open."""
         self._hang_up()
 
     def restart(self, settings: str) -> None:
@@ -196,7 +194,7 @@ class RunningProcess:
         self._hang_up()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait at most `timeout` seconds until the process has ended and is not restarted. Return whether this is so."""
+        """Wait at most `timeout` seconds until the process has ended for good. Return whether it has ended."""
         if self.is_kept and not self.is_over.wait(timeout):
             return False
         try:

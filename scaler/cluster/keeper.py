@@ -87,7 +87,7 @@ def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, par
 
 
 def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> None:
-    """Log that a cluster is lost, and fail its clients; `error`: what the process has reported, or empty."""
+    """Log that a cluster is lost, and fail its clients; `error`: the error that the process has reported, or empty."""
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
     text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix the cause and create a new one"

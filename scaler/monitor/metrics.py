@@ -21,9 +21,9 @@ from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 WORKERS_MOST = 2_000
-"""The most workers with rows of their own. `scaler_workers` counts all workers."""
+"""The largest number of workers that have rows of their own. `scaler_workers` counts all workers."""
 NAMES_MOST = 256
-"""The most functions, clients and kinds of failures with rows of their own."""
+"""The largest number of functions, of clients, and of kinds of failures that have rows of their own."""
 _ENDS = ("success", "failed", "canceled", "other")
 _WORKER_LABELS = ("agent", "host", "worker")
 

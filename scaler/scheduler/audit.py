@@ -129,7 +129,7 @@ class AuditLog:
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
-        """Write how many lines were left out and have not been reported, and close the file."""
+        """Write the number of left-out lines that is not yet in the log, and close the file."""
         omitted = sum(each.take_omitted(source) for each in self._groups for source in each.sources)
         if omitted or any(each.lines.omitted for each in self._groups):
             self._write("left out", {}, omitted)

@@ -54,7 +54,7 @@ ITEMS_PER_RECEIVE = 8192
 UNREAD_SECONDS = 0.25
 """The time after which a broken connection is reported under load, although its last messages may be unread."""
 FLOOD_SECONDS = 0.05
-"""How often the edge checks, under load, for peers that send far more than is read."""
+"""How often the edge checks, under load, for peers that send far more than the scheduler reads."""
 UNACKNOWLEDGED_SECONDS = 10.0
 """The time without an acknowledgement after which a peer's session is reset, if too many bytes wait for the peer."""
 
@@ -66,7 +66,7 @@ REMEMBERED = 1024
 """The number of unknown connections that are remembered; the connection silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
-"""The most messages that a connection without a session may send. Some may be in transit before a hello."""
+"""The most messages that a connection without a session may send. Some may be in transit when a hello is requested."""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 """The most bytes of a hello: enough for 65,535 names of 32 bytes each, and for the most runs that a hello may list."""
@@ -158,7 +158,7 @@ class SchedulerEdge:
         return True
 
     def look(self) -> None:
-        """Disconnect peers that send far more than is read."""
+        """Disconnect peers that send far more than the scheduler reads."""
         self._look_at = self._clock() + FLOOD_SECONDS
         count = self._listener.look(resident_bytes())
         if count:

@@ -53,7 +53,7 @@ class KeptJobs:
 
 
 def _holder(config: SchedulerConfig) -> Holder:
-    """Return the program that holds the folder: this scheduler, or the program to whose local cluster it belongs."""
+    """Return the program that holds the folder: this scheduler, or the program whose local cluster includes it."""
     if not config.keep_shared:
         at = "" if "*" in config.address else f"the scheduler at {config.address}, "
         return Holder(os.getpid(), f"{at}process {os.getpid()}")

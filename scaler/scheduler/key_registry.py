@@ -116,8 +116,8 @@ class KeyRegistry:
         self._omitted = 0
 
     def look(self) -> frozenset[str]:
-        """Read a changed list. Return the keys whose sessions must end: invalid ones, and those with a new role or
-        owner.
+        """Read the list if it has changed. Return the keys whose sessions must end: invalid keys, and keys with a new
+        role or owner.
         """
         self._read_again(is_look=True)
         today = _today()

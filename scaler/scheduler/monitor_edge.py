@@ -35,7 +35,7 @@ CHANGES_MOST = 256
 """The most subscriptions that are received at once. So a viewer that sends without a pause does not delay tasks."""
 
 PREFIXES_MOST = 10_000
-"""The limit of different subscriptions at a time; further subscriptions are ignored."""
+"""The most different subscriptions that exist at a time; further subscriptions are ignored."""
 
 
 class MonitorEdge:
@@ -74,7 +74,7 @@ class MonitorEdge:
         return len(changes) == CHANGES_MOST
 
     def _change_subscription(self, is_wanted: bool, prefix: bytes) -> bool:
-        """Add or remove a subscription. Return False if it cannot match any topic."""
+        """Add or remove a subscription. Return False if its prefix cannot match any topic."""
         try:
             text = prefix.decode("ascii")
         except UnicodeDecodeError:

@@ -74,7 +74,7 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """Remove keys that are useless after the end of the scheduler. If its start has failed, also remove new keys."""
+        """Remove keys that are useless after the end of the scheduler. After a failed start, also remove new keys."""
         if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 

@@ -308,7 +308,7 @@ class SchedulerProcess:
         self._shell.loop.call_later(LOOK_SECONDS, self._check_regularly)
 
     def _check_open_files(self) -> None:
-        """Accept no connections while few more files can be opened: without a file for a connection, libzmq aborts."""
+        """Stop accepting connections while few more files can be opened; libzmq aborts if a connection gets no file."""
         warning = self._open_files.warning()
         if warning:
             logger.warning("scheduler: %s", warning)

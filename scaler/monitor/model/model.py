@@ -97,9 +97,7 @@ class Model:
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.waiting: list[StateWaiting] = []
-        """The open tasks in groups: one for each set of requested capabilities, and one for tasks that wait for
-        inputs.
-        """
+        """The groups of open tasks: one for each set of requested capabilities, one for tasks that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[WorkerView] = []
@@ -118,7 +116,7 @@ class Model:
         """The last output lines of each task that a viewer shows, by the short id of the task."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """The last head of each topic. A head counts the things in the stream, and all things that the scheduler has."""
+        """The last head of each topic. A head counts the things in the stream, and the things at the scheduler."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -136,7 +134,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return the handlers of complete snapshots by topic. A thing that a snapshot lacks no longer exists."""
+        """Return, by topic, the functions that apply complete snapshots. Things that a snapshot lacks are removed."""
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),

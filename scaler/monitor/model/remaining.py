@@ -27,8 +27,7 @@ class RemainingWork:
     """An estimate of how long the open tasks will take.
 
     The estimate is the longest of several times: for each group, its time on the workers that can run its tasks; and
-    the
-    time of all groups on all workers. Tasks that no worker can run are ignored, unless only such tasks are open.
+    the time of all groups on all workers. Tasks that no worker can run are ignored, unless only such tasks are open.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class RemainingWork:
         """the tasks that no worker can run, if only such tasks are open"""
 
     def update(self, waiting: Sequence[StateWaiting], workers: int) -> None:
-        """Update the estimate for the present groups of open tasks, and the number of workers."""
+        """Update the estimate from the present groups of open tasks, and from the number of workers."""
         able = [each for each in waiting if each.places]
         unknown = sum(each.unmeasured for each in able)
         known = sum(each.waiting + each.running for each in able) - unknown

@@ -30,7 +30,7 @@ SHORTCUTS = (
 RESTART_SECONDS = 15
 _WARNING = re.compile(r"[\d,]+ needs? ")
 _TABLE_ROWS = 5
-"""The number of rows that the table should have before any panel above the table is shown."""
+"""The least number of rows for the table. Panels above the table are shown only if this number still fits."""
 
 
 @dataclass(frozen=True)

@@ -308,9 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width. If this is too narrow, columns in `less` are
-    dropped.
-    """
+    """Return a table whose first field takes the remaining width. To widen it, columns in `less` are dropped."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:

@@ -91,7 +91,7 @@ class Bins:
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """Add the busy time of an ended task to `second` and the seconds before. Return the oldest changed second."""
+        """Add an ended task's busy time to `second` and the seconds before it. Return the oldest changed second."""
         oldest = second
         left = busy_ms * _UNITS // 1000
         while left > 0 and second > lane.last - SECONDS:

@@ -143,7 +143,7 @@ class Feed:
         self._listeners[who] = changed
 
     def set_topics(self, who: object, topics: frozenset[str]) -> None:
-        """Subscribe to further topics for a listener, in place of its previous topics."""
+        """Subscribe to further topics for the listener `who`, in place of the listener's previous topics."""
         self._wanted[who] = topics
         self._subscriber.set_topics(self.topics)
 

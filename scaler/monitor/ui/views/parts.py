@@ -26,9 +26,7 @@ _ID_BYTES_MOST = 16
 
 @cache
 def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
-    """Return, for each field of a class of items: field, its name on the page, and the divisor of its values (0:
-    none).
-    """
+    """Return, for each field of a class of items: field, name on the page, and divisor of its values (0: none)."""
     parts = [(field.name, *field.name.rpartition("_")[::2]) for field in dataclasses.fields(item)]
     return tuple((name, stem if unit in _UNITS else name, _UNITS.get(unit, 0)) for name, stem, unit in parts)
 

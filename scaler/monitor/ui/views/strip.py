@@ -54,7 +54,7 @@ def _failed_in_a_minute(state: FeedState) -> float:
 
 
 def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
-    """Return the last restart of the scheduler; None if it is not recent."""
+    """Return the last restart of the scheduler; None if there was no restart within `BACK_SECONDS`."""
     model = state.model
     if not model.restarts or model.received_at is None:
         return None

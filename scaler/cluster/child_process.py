@@ -122,7 +122,7 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close the lifeline's copy in this forked process. The child would outlive its parent if a copy stayed open."""
+        """Close the copy of the lifeline in this forked process, because it would let the child outlive its parent."""
         self._hang_up()
 
     def restart(self, settings: str) -> None:

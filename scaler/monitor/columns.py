@@ -30,7 +30,7 @@ class ViewRow(NamedTuple):
 
     @property
     def seen_seconds(self) -> float:
-        """Seconds since the last message of the agent that has been silent for longest."""
+        """Seconds since the last message of the row's agent that has been silent for longest."""
         return max(worker.seen_seconds for worker in self.workers)
 
 

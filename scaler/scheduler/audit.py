@@ -20,7 +20,7 @@ from scaler.process.logs import open_file
 from scaler.texts import NAME_CHARACTERS, printable
 
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
-"""The most lines per second about one address, or one owner if the address is unknown. Further lines are counted."""
+"""In this order: the most lines per second about one source, and the seconds whose lines may be written at once."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
 """The most lines per second, in this order: about all refused peers without an owner, and about all other sources."""
 REMEMBERED = 1024

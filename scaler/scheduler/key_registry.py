@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.25
 TROUBLE_SECONDS = 60.0
 """The pause between two log lines about a list that cannot be read."""
 REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
-"""The most refusals per second that are logged; further refusals are only counted."""
+"""In this order: the most refusals logged per second, and the seconds whose refusals may be logged at once."""
 
 
 class KeyRegistry:

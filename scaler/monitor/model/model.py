@@ -50,7 +50,7 @@ RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
-"""The most output lines that are kept of one task, and the most tasks whose lines are kept."""
+"""In this order: the most output lines kept of one task, and the most tasks whose lines are kept."""
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5

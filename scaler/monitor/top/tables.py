@@ -57,7 +57,7 @@ class TableLine:
 
 
 class RowSubject(NamedTuple):
-    """The thing that a row shows, and the mark and style of the row."""
+    """The thing that a row shows (`state`), and the key, mark and style of the row."""
 
     key: object
     state: Any
@@ -308,7 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width. To widen it, columns in `less` are dropped."""
+    """Return a table whose first field takes the remaining width. If it gets too narrow, drop columns in `less`."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:

@@ -14,7 +14,7 @@ from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 SECONDS = 1800
 POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
-"""The kinds of bins: nothing ran, or the worst outcome of the runs. A bin that was only busy counts as `SUCCESS`."""
+"""The kinds of bins: idle, or the worst outcome of the runs. A busy bin in which no run ended counts as `SUCCESS`."""
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
@@ -84,7 +84,7 @@ class Bins:
         lane.function[index] = self._index_of(function)
 
     def lose(self, key: tuple[bytes, int]) -> None:
-        """Mark the last bin of a lost worker as failed, because the task of the worker is lost."""
+        """Mark the last bin of a lost worker as failed, because the task that the worker executed is lost, too."""
         lane = self._lanes.get(key)
         if lane is not None:
             lane.failed[lane.last % SECONDS] = max(1, lane.failed[lane.last % SECONDS])

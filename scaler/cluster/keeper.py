@@ -36,13 +36,13 @@ _clusters: Counter[str] = Counter()
 
 
 def keep(running: RunningProcess, config: ClusterConfig) -> None:
-    """Restart the agent whenever it dies, until its process is ended in order."""
+    """Start a thread that restarts the agent when it dies, at most three times a minute."""
     _clusters[config.address] += 1
     _start(running, config, "agent")
 
 
 def keep_scheduler(running: RunningProcess, config: SchedulerConfig) -> None:
-    """Restart the scheduler at the same address whenever it dies, until its process is ended in order."""
+    """Start a thread that restarts the scheduler at the same address when it dies, at most three times a minute."""
     _start(running, config, "scheduler")
 
 

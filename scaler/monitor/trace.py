@@ -80,7 +80,7 @@ class Trace:
             self.left_out += max(0, head.total - head.shown)
 
     def _add(self, tasks: list[StateTask]) -> bool:
-        """Add tasks. Return whether some of the tasks ended before the recording."""
+        """Add tasks, except tasks that ended before the recording. Return whether there were such exceptions."""
         has_old = False
         for task in tasks:
             if task.ended_us and task.ended_us < self._started_us:
@@ -167,7 +167,7 @@ class Trace:
 
 
 class _Lanes:
-    """Gives each worker a lane, and further lanes for runs that overlap because a run waits for nested tasks."""
+    """Gives each worker a lane, and more lanes if its runs overlap because one of them waits for nested tasks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

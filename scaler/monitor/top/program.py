@@ -98,7 +98,7 @@ class TopProgram:
             self._signals.close()
 
     def _show_until_a_signal(self) -> bool:
-        """Show frames. Return True when the program must be suspended, False when it must end."""
+        """Show frames. Return True if the program must be suspended, and False if it must end."""
         keyboard = self._screen.keyboard
         if not self._read_keys():  # keys from before the terminal was taken
             return False

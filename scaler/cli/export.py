@@ -138,7 +138,8 @@ class JsonLines:
 class CsvTable:
     """A CSV table with number, status, error and value of each row.
 
-    If the first value is a table row, each of its parts gets a column. Parts without a column go to the column `value`.
+    If the first value is a table row, each part of this value gets a column. Parts of later values that have no column
+    go to the column `value`.
     """
 
     def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:

@@ -11,7 +11,7 @@ from scaler.cluster.child_process import StartError
 from scaler.endpoint import Endpoint
 
 START_SECONDS = 15.0
-"""The most time until the first message of the scheduler."""
+"""The longest wait for the first message of the scheduler."""
 END_SECONDS = 30.0
 LONGEST_SECONDS = 86_400
 _MODULE = "scaler.monitor.record"

@@ -52,7 +52,7 @@ def _by_port(endpoint: Endpoint) -> Endpoint | None:
 
 
 def _is_local(host: str) -> bool:
-    """Return whether a host is this machine. A socket can be bound only to addresses of this machine."""
+    """Return whether a host is this machine: whether a socket can be bound to the host's address."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:

@@ -122,7 +122,8 @@ class Subscriber:
     def refusal(self) -> str:
         """The reason for which the scheduler refuses this subscriber; empty if the scheduler accepts it.
 
-        After the first connection, refusals by other programs, which may use the address for a while, are ignored.
+        After the first connection, only refusals by the scheduler count. Another program may use the address for a
+        while.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
         return self._keyring.refusal if is_known and not self.is_connected else ""
@@ -176,7 +177,9 @@ class Subscriber:
         return received
 
     def wait(self, seconds: float, *descriptors: int) -> list[int]:
-        """Wait at most `seconds` for messages or a readable descriptor. Return the readable descriptors."""
+        """Wait until a message arrives or a descriptor is readable, at most `seconds`. Return the readable
+        descriptors.
+        """
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         for descriptor in descriptors:

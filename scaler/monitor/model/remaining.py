@@ -60,7 +60,8 @@ class RemainingWork:
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would finish the open tasks in time, by requested capabilities: `gpu=1`, or empty.
+    """Return how many workers would finish the open tasks in time, by requested capabilities (`gpu=1`, or an empty
+    text).
 
     A worker with `gpu=1` runs one such task at a time. Each number is at most the number of tasks. A task of unknown
     duration counts as `target_seconds`.

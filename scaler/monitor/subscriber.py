@@ -177,9 +177,7 @@ class Subscriber:
         return received
 
     def wait(self, seconds: float, *descriptors: int) -> list[int]:
-        """Wait until a message arrives or a descriptor is readable, at most `seconds`. Return the readable
-        descriptors.
-        """
+        """Wait at most `seconds` until a message arrives or a descriptor is readable. Return readable descriptors."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         for descriptor in descriptors:

@@ -424,7 +424,7 @@ def test_large_results_are_kept(client: Client) -> None:
 def test_work_that_cannot_be_kept_is_refused_with_the_reason(client: Client) -> None:
     with pytest.raises(TypeError, match="row 1 has a future"):
         client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
-    with pytest.raises(TypeError, match="row 0 has an ObjectReference in a container"):
+    with pytest.raises(TypeError, match="row 0 has an ObjectReference inside a container"):
         client.map(double, [([client.send_object([1])],)], job="references")
     with pytest.raises(TypeError, match="row 0 has an ObjectReference inside a container, or its as_is"):
         client.map(double, [(client.send_object([1]).as_is(),)], job="references")

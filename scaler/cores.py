@@ -40,7 +40,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def memberships(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the controllers and the path of each control group; version 2 lists no controllers."""
+    """Yield the controllers and the path of each control group in `file`; for version 2 the controllers are empty."""
     try:
         lines = file.read_text(errors="surrogateescape").splitlines()
     except OSError:

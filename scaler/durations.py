@@ -25,7 +25,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
 
 
 class Durations:
-    """Mean durations, in microseconds, of the `most` functions that ran last. Each operation takes constant time."""
+    """Mean durations, in microseconds, of the functions that ran last, at most `most`. Calls take constant time."""
 
     def __init__(self, unknown_us: float, most: int) -> None:
         self._unknown_us = unknown_us

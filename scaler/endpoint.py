@@ -121,7 +121,7 @@ class Endpoint:
 
     @property
     def is_near(self) -> bool:
-        """Whether both ends of a connection are processes of one host, so that they can share memory."""
+        """Whether the ends of a connection seem to be processes of one host, which can share memory."""
         return self.scheme == IPC or self._is_loopback
 
     @property

@@ -125,7 +125,7 @@ class Memory:
 
 
 class SharedBlock:
-    """Frames in memory that several processes can map. The memory lives as long as a block or a mapping of it."""
+    """Frames in memory that several processes can map. The memory lives as long as any block in it or mapping of it."""
 
     __slots__ = ("__weakref__", "memory", "offset", "sizes")
 
@@ -258,7 +258,7 @@ class Slabs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: tuple[int, weakref.ref[Memory]] | None = None
-        """the id of the process that fills the slab, and the slab itself; only the blocks in the slab keep it alive"""
+        """the id of the process that fills the slab, and a weak reference to the slab, which its blocks keep alive"""
 
     def put(self, frames: Sequence[Any]) -> SharedBlock:
         """Copy `frames` into a new block. Raises `OSError` if no memory or no descriptor is left."""
@@ -359,7 +359,7 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`. If `data` is large and new (without a page in the middle), the system provides all pages at once.
+    """Return `data`. If it is large and new (no page in its middle), first have the system provide all its pages.
 
     Page faults one by one would take longer than the copy.
     """

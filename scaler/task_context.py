@@ -38,7 +38,7 @@ class WaitReporter(Protocol):
     is_nested: bool
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report that this process only waits, after all other messages are sent and while `is_over` is false.
+        """Report that this process only waits: after all other messages are sent, and only while `is_over` is false.
 
         A `wait` of 0 reports the end of the wait. May be called by any thread, and by signal handlers.
         """
@@ -184,7 +184,7 @@ class TaskContext:
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        """Register a connection, which `close` ends; the process is not ended while `is_needed` returns True."""
+        """Register a connection, which calling `close` ends. The process is not ended while `is_needed()` is true."""
 
 
 def _connects_nothing(_address: str) -> Callable[[], None]:
@@ -205,7 +205,7 @@ def with_agent_settings(endpoint: Endpoint) -> Endpoint:
 
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
-"""A function of the client module: takes an address, and returns a function that connects clients in tasks there."""
+"""A function of the client module: takes an address, and returns a function that connects clients in tasks to it."""
 
 
 class _Rerun(NamedTuple):
@@ -249,7 +249,7 @@ def enter(task_context: TaskContext) -> None:
 
 @contextmanager
 def preparing(address: str, what: str) -> Iterator[None]:
-    """Context manager: `what`, such as "an initializer", runs here before any process runs tasks of the scheduler."""
+    """Context manager: `what`, such as "an initializer", runs here before the tasks of the scheduler at `address`."""
     before, context = current, TaskContext()
     context.address, context.preparing = address, what
     enter(context)

@@ -17,7 +17,7 @@ NAME_CHARACTERS = 256
 """The maximum length of a name from another process; a longer name is cut when it arrives."""
 CUT = "..."
 JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
-"""The maximum length, and the maximum depth of nesting, of a JSON text from another process."""
+"""The limits of a JSON text from another process: its length in bytes, and the depth of its nesting."""
 _DIGITS_MOST = len(str(-(2**63)))
 SHOWN_CHARACTERS = 80
 """The maximum length of the `repr` of one value; a longer `repr` is cut."""

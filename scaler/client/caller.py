@@ -51,7 +51,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
     @property
     @abstractmethod
     def _caller(self) -> tuple[object, Core, TaskOptions]:
-        """The client, which its open futures keep alive; the core of the client; the options of the tasks."""
+        """The client (which its open futures keep alive), the core of the client, and the options of the tasks."""
 
     def _with_options(self, options: TaskOptions) -> ClientWithOptions:
         client, core, known = self._caller

@@ -319,8 +319,8 @@ class Client(Caller):
         self._core.link.clear()
 
     def disconnect(self) -> None:
-        """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues. A warning shows how
-        many tasks were open, and how many failed without their errors being read.
+        """Cancel all open futures (they raise `CancelledError`) and end the connection. The scheduler continues. A
+        warning shows how many tasks were open, and how many failed without their errors being read.
 
         It may be called any number of times. Inside a task it does nothing, because all tasks of the process share the
         client.

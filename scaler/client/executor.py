@@ -52,7 +52,7 @@ class TaskFuture(Future[T]):
         self._executor = executor
 
     def cancel(self) -> bool:
-        """Cancel the task if the task has not started; the scheduler may decide. Return whether it is cancelled."""
+        """Cancel the task unless it has started; the scheduler may have to decide. Return whether it is cancelled."""
         if self._executor.withdraw(self):
             self.drop()
         elif (task := self.task) is not None and task.cancel_waiting():

@@ -64,7 +64,7 @@ _UNREAD_VALUE: Any = None
 """a placeholder result for the base class; the value itself is read when `result` is called"""
 
 CANCEL_ATTEMPTS = 3
-"""The maximum number of requests of one `cancel_waiting`. After the first, a prefetched task is returned or starts."""
+"""The most requests that one `cancel_waiting` sends. After the first, a prefetched task is given back, or starts."""
 
 _NO_CALLBACKS: Any = ()
 """an empty placeholder, which a list replaces when the first callback is added"""
@@ -120,7 +120,7 @@ class _Waiters(list[Any]):
 
 
 class _EndWaiter(threading.Event):
-    """An event that is set by an answer to a request, or by the end of a future, as a waiter of `concurrent.futures`.
+    """A waiter of `concurrent.futures` with an event, which the end of a future sets, or the answer to a request.
 
     The link's thread sets the event, because users may wait for the event in the thread for callbacks.
     """

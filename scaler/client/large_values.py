@@ -35,7 +35,7 @@ class LargeValues(Generic[K]):
         """the sizes in bytes of the fetched and unread results, by key; read-only for callers"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """Add a large result, even a second time. Return the results to fetch now; None if the map is over."""
+        """Add a large result, new or added before. Return the results to fetch now; None if the map is over."""
         with self._lock:
             if self._is_over:
                 return None

@@ -169,7 +169,7 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the path of a key file, each or None. A key file as `address` gives both.
+    """Return the address of a scheduler and the path of a key file, or None for each. `address` may be a key file.
 
     Raises:
         ConfigError: if `key_file` is not a path, or the key file as an address cannot be read or has no address.

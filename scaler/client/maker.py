@@ -132,7 +132,7 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task for `worker` alone.
+        """Return the terms of a task that only `worker` may run.
 
         The task's name ends with that of the worker. By default the task runs before the client's other tasks.
         """
@@ -182,6 +182,6 @@ class CallMaker(Generic[L, F]):
 
 
 def results_of(futures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return worker -> result of its task, without workers that have left. Raises the error of the first failed one."""
+    """Return worker -> result of its task, without workers that have left. Raises the error of the first failure."""
     errors = {worker: future.exception() for worker, future in futures.items()}
     return {worker: each.result() for worker, each in futures.items() if not isinstance(errors[worker], NoWorkerError)}

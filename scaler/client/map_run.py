@@ -47,7 +47,7 @@ BATCH_TASKS = 64
 """The maximum number of tasks that are passed to the link's thread at a time."""
 
 PROBE_ROWS = 256
-"""The number of rows that a map submits before it waits for its first result, if their duration is unknown."""
+"""The number of rows that a map submits before it waits for its first result, if the duration of a row is unknown."""
 PROBE_SECONDS = 0.03
 """The longest wait for the first result of a map."""
 
@@ -104,7 +104,7 @@ class MapRun:
         self._done = 0
         self._failed = 0
         self._check_at = inf if self._deadline is None else -inf
-        """the time of the next check of the clock and the results while items are submitted"""
+        """the time at which the clock and the results are checked next, while items are submitted"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
@@ -117,7 +117,7 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """two differences, each a number of rows minus a number of results: of arrived results, then of read results"""
+        """the number of rows minus the number of results: first for arrived results, then for read results"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
@@ -187,7 +187,7 @@ class MapRun:
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
     def _await_first(self) -> None:
-        """Wait briefly for the first result. Once the duration of a task is known, tasks of several rows are sent."""
+        """Wait briefly for the first result: its duration shows how many rows each further task should have."""
         if self._n_items >= 0 and not self._link.is_nested and self._is_duration_unknown():
             self._wait(self._submitted - self._done - 1, PROBE_SECONDS)
 

@@ -24,7 +24,7 @@ __tracebackhide__ = is_error_of_task
 
 
 class MapStream(MapRun):
-    """The tasks of a map whose results are yielded as they arrive; at most `window` are open or have unread results."""
+    """The tasks of a map that yields results as they arrive; at most `window` tasks are open or have unread results."""
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """message type -> function that returns the sender to charge with a failure; None if the sender is no actor"""
+        """message type -> function that returns the sender to charge with a failure; None: this actor is notified"""
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
@@ -298,7 +298,7 @@ class Actor(pykka.Actor):
     def stop_now(self) -> None:
         """End this actor normally, at once: `on_stop` runs now, and no handler is called after the current one.
 
-        Mail that still waits becomes dead letters, or waits for the supervisor's decision if there is one.
+        Mail that still waits becomes dead letters; if the actor has a supervisor, the mail waits for its decision.
         """
         ref = self._actor_ref
         if ref._actor is self:

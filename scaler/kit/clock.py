@@ -70,7 +70,7 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`. With an `owner`, send only if `owner` is still at `ref`."""
+        """Send `message` to `ref` at `deadline`. With an `owner`, send only if `owner` is still the actor at `ref`."""
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer

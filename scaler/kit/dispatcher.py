@@ -156,7 +156,7 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`. With an `owner`, send only if `owner` is still at `ref`."""
+        """Send `message` to `ref` after `delay_seconds`. With an `owner`, only if it is still the actor at `ref`."""
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
@@ -219,7 +219,7 @@ class Dispatcher:
             ref.send(message)
 
     def _run_ready(self, most: int) -> int:
-        """Give actors turns until an actor had several messages, mail is urgent, or `most` messages were handled.
+        """Give actors turns until an actor had several messages, urgent mail waits, or `most` messages were handled.
 
         Return the number of handled messages. Turns with one message are inlined here, because most turns have one.
         """
@@ -307,7 +307,7 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """Remove an actor that raised. Mail waits if a supervisor may restart the actor, or becomes dead letters."""
+        """Remove an actor that raised. Its mail waits if a supervisor may restart it, and else becomes dead letters."""
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None
@@ -342,7 +342,7 @@ class Dispatcher:
             self._on_escalation(error)
 
     def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
-        """Return unhandled mail to the address, or count the mail as dead letters. Return the number of messages."""
+        """Put unhandled mail back into the mailbox, or count it as dead letters. Return the number of messages."""
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):

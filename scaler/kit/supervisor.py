@@ -68,7 +68,7 @@ class RestartBudget:
 
 @dataclass(frozen=True)
 class BackOff:
-    """The wait before a restart: 0, then `first_seconds`, then each time longer by `factor`, up to `most_seconds`."""
+    """The wait before a restart: 0, then `first_seconds`, then each time `factor` times as long, to `most_seconds`."""
 
     first_seconds: float = 0.05
     factor: float = 2.0

@@ -42,7 +42,7 @@ def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
     """Return the command that runs `main` of a module after it has read `modules_line` from its standard input.
 
     Args:
-        reports: whether Python reports its start by an empty line, written to the descriptor in the second argument.
+        reports: whether Python reports its start by an empty line, written to the descriptor in `arguments[1]`.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags, "-c", REPORT * reports + BOOT.format(module=module), *arguments]
@@ -60,7 +60,7 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage during imports. Exempt imported objects afterwards, because nearly all live until the end."""
+    """Context manager for imports: collect no garbage, and exempt all objects at the end, because nearly all stay."""
     gc.disable()
     try:
         yield

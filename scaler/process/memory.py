@@ -110,7 +110,7 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """Return freed memory to the system, and True, if this process uses more than `above_bytes`; else return False."""
+    """Give freed memory back to the system if this process uses more than `above_bytes`. Return False if not tried."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -134,7 +134,7 @@ class SpareMemory:
         self._to_skip = 0
 
     def trim_if_due(self, held_bytes: int = 0) -> bool:
-        """Return freed memory to the system, and True, if a try is due. Called regularly.
+        """Give freed memory back to the system if a try is due. Return whether there was a try. Called regularly.
 
         Args:
             held_bytes: the size of all known values of this process. If this size shrinks, there is memory to return.

@@ -15,7 +15,7 @@ _PROC = Path("/proc")
 _TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = resource.getpagesize()
 _USER_TIME, _SYSTEM_TIME, _RESIDENT_PAGES = 11, 12, 21
-"""The indices, in this order, of three fields of /proc/PID/stat, counted after the name of the program."""
+"""The indices in /proc/PID/stat of user time, system time and resident pages, counted after the program's name."""
 
 
 class ProcessReading(NamedTuple):
@@ -62,7 +62,7 @@ class CpuMeter:
         """process id -> time of the last reading, and the processor time in that reading"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Return the process's use of a core since its last reading, in permille, 0 at first; and its new reading."""
+        """Return the part of a core used since the last reading, in permille (at first 0), and the new reading."""
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
         self._before[pid] = (now, reading.cpu_seconds)

@@ -110,7 +110,7 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over clusters of lost owners, and return the clusters' names. Give clusters back to present owners.
+        """Take over clusters of lost owners; return the names of these clusters. Forget clusters of returned owners.
 
         Args:
             workers: connected workers that this command could have started.

@@ -55,7 +55,7 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return requested capabilities from a text such as `gpu=1,memory=1024`; with 0, any amount suffices, even 0."""
+    """Return requested capabilities from a text such as `gpu=1,memory=1024`; for 0, any amount suffices, even 0."""
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""A bit for each row that was read, 64 bits in a value. A dictionary, because the scheduler may send any row number."""
+"""A dictionary of 64-bit values, with a bit for each row that was read: the scheduler may send any row number."""
 
 READ_ROWS = 4096
 """The maximum number of results in the answer to one request."""

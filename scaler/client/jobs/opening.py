@@ -134,7 +134,7 @@ class Opening:
         self._ranges = RangeMaker(RowDigests(digest_of, {*work.sources}), work.function.block, self._make)
         self._info: Info = {}
         self._is_made_here = self._has_version = False
-        """whether this call created the job; `_has_version`: whether this call created a new version of the job"""
+        """`_is_made_here`: whether this call created the job; `_has_version`: whether it created a new version"""
         self._revision = 0
         """the job's revision when this work was compared with it; the scheduler refuses changes to another revision"""
         self._is_other_work = False
@@ -334,7 +334,7 @@ class Opening:
             self._replace(first, own_rows)
 
     def _check_none_started(self, n_rows: int) -> None:
-        """Raise `JobConflictError` if a row with a number from `n_rows` on has ended and must not run a second time."""
+        """Raise `JobConflictError` if row `n_rows` or a later row has ended and must not run a second time."""
         for first, n_known, _, n_open in self._info["ranges"] if self._is_once else ():
             if first + n_known > n_rows and n_open < n_known:
                 ended = bytes(self._ask(JobVerb.DIGESTS, first).frames[1])

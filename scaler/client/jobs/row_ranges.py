@@ -19,7 +19,7 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""The maximum numbers of rows and of bytes in a range; a single larger row makes a range of its own."""
+"""The most rows, and the most bytes, in a range; a single row with more bytes makes a range of its own."""
 
 
 _UNCHANGING = PLAIN | {ObjectReference}

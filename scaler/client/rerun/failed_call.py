@@ -39,7 +39,7 @@ ATTEMPT = 0
 
 
 _generators = RandomGenerators()
-"""The random generators of this process, one object for all calls. Each instance waits for the import of torch."""
+"""The random generators of this process: one object for all calls, since each instance waits for torch's import."""
 
 
 _kept: dict[object, KeptState] = {}
@@ -115,7 +115,7 @@ class FailedCall:
         return serializer, function
 
     def _stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool) -> Any:
-        """Return the value of an object. As on a worker, only the task's own buffers are writable."""
+        """Return the value of an object. Its buffers are writable only if they are the task's own, as on a worker."""
         frames = self.objects[object_id]
         if is_own:
             return from_frames(serializer, private_frames(frames, BYTES_HEAD))

@@ -245,7 +245,7 @@ class _GraphCall:
         return PreparedCall(call, kept, self._fetches)
 
     def _recompute(self) -> None:
-        """Submit again the calls whose results the node needs: the results stayed with the workers, and are lost."""
+        """Submit again the calls whose results the node needs: these results stayed with the workers, and are lost."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:
@@ -257,7 +257,7 @@ class _GraphCall:
         self._link.submit_graph(graph)
 
     def _result(self, position: int) -> tuple[int, bytes]:
-        """Return the kind and the data of the argument in place of the dependency at `position`, for `put_results`."""
+        """Return the kind and the data of the value that replaces the dependency at `position`, for `put_results`."""
         if position in self._recomputed:
             return OBJECT, self._recomputed[position]
         needed = self._graph.inputs[position]

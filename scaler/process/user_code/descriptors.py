@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 _OUT_OF_REACH = 2048
 _LAST_ONES = 16
-"""If the limit of open files is below `_OUT_OF_REACH`, this number of the last descriptors is used."""
+"""If the limit of open files is too low for `_OUT_OF_REACH`, a duplicate is one of this many highest descriptors."""
 
 _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""

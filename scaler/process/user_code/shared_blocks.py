@@ -25,7 +25,7 @@ _attaching = threading.local()
 
 
 class _BlockOwnership:
-    """An entry of the configuration that each `multiprocessing` child, even a fresh one, reads before the target."""
+    """A configuration entry that each `multiprocessing` child, even a fresh one, reads before it runs its target."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return own_only_created_blocks, ()

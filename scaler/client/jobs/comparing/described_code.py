@@ -57,7 +57,7 @@ class _Read(NamedTuple):
     constants: list[Any]
     names: frozenset[str]
     paths: frozenset[tuple[str, ...]]
-    """each global that it reads, with the attributes read from it at once"""
+    """each global that the code reads, with the attributes that the code reads from this global at once"""
     imports: frozenset[Import]
 
 
@@ -157,7 +157,7 @@ def _held(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _value_of(path: tuple[str, ...], known: dict[str, Any]) -> Any:
-    """Return the value at the end of a path through modules. If it is a module, code may read any attribute of it."""
+    """Return the value at the end of a path through modules. Of a module found there, all attributes may be read."""
     value = known.get(path[0])
     for name in path[1:]:
         value = vars(value).get(name) if isinstance(value, types.ModuleType) else None
@@ -217,7 +217,7 @@ def _class(kind: type, scope: Scope) -> Shape:
 
 
 def _is_of_pydantic(name: str) -> bool:
-    """Return whether pydantic derives an attribute from the fields of a class, with ids of this process."""
+    """Return whether pydantic derives an attribute from the fields of a class, and puts ids of this process into it."""
     return name.startswith("__pydantic_") and name not in ("__pydantic_fields__", "__pydantic_decorators__")
 
 

@@ -37,13 +37,13 @@ Token: TypeAlias = Any
 """The token of a part in the hash of the whole: a plain value, or a tuple of plain values."""
 
 PARTS_MOST = 4096
-"""The number of parts of a value hashed at a time."""
+"""The number of parts of a value that are hashed at a time."""
 
 _SMALL = 32
 """The fewest parts of a value whose description is cached; describing smaller values again costs less."""
 
 _NEGATIVE_NAN, _NAN = b"g\0\0\0\0\0\0\xf8\xff", b"g\0\0\0\0\0\0\xf8\x7f"
-"""`inf - inf` and `nan`, as marshal writes them."""
+"""Two values, as marshal writes them: `inf - inf`, and `nan`."""
 
 
 def written(parts: Any) -> bytes:
@@ -110,11 +110,11 @@ class _Frame:
         self.n_parts = 0
         """the number of parts hashed, including those of uncached parts"""
         self.position = self.low = len(context.order)
-        """the position of the value in its context, and the first position in the context that it refers to"""
+        """two positions in the context: that of the value, and the first one to which the value refers"""
         self.is_pure = True
         """whether neither the value nor a part of it belongs to a cycle"""
         self.trouble = shape.trouble
-        """the part that cannot be compared; empty if all can"""
+        """the part of the value that cannot be compared; empty if all parts can"""
         self.digest: Any = None
         context.order.append(value)
         context.places[id(value)] = self.position, depth
@@ -159,11 +159,11 @@ class Descriptions:
         """descriptions of classes and functions that rows refer to, by `id`"""
 
     def of(self, value: Any) -> tuple[bytes, str]:
-        """Return the description of a value (16 bytes) and the part that cannot be compared."""
+        """Return the description of a value (16 bytes), and its incomparable part; empty if there is none."""
         return self.of_row((value,))
 
     def of_row(self, row: Sequence[Any]) -> tuple[bytes, str]:
-        """Return the description of several values (16 bytes) and the part that cannot be compared."""
+        """Return the description of several values (16 bytes), and the incomparable part; empty if there is none."""
         stack = [_Frame(None, Shape("values", row), _Context(False), 0)]
         while True:
             frame = stack[-1]
@@ -176,7 +176,7 @@ class Descriptions:
             self._finish(frame, stack[-1], token)
 
     def _advance(self, stack: list[_Frame], frame: _Frame) -> bool:
-        """Describe parts of a value up to the next part that has parts itself. Return whether there was one."""
+        """Describe parts of a value up to the next part that has parts itself. Return whether there is such a part."""
         tokens, parts = self._classes.token_of, frame.parts
         try:
             for part in frame.rest:
@@ -252,7 +252,7 @@ class Descriptions:
         parent.parts.append(token)
 
     def _is_steady(self, value: Any) -> bool:
-        """Return whether the first value of this class kept its description when pickled and unpickled."""
+        """Return whether the first value of the class of `value` has kept its description through pickling."""
         kind = type(value)
         if self._scope.is_verifying:
             return True

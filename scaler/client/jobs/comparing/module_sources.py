@@ -46,7 +46,7 @@ class _Parsed(NamedTuple):
 
 
 class ModuleSources:
-    """The sources of the program's modules, found once each; `known` has those of modules that travel."""
+    """The sources of the program's modules, each found once; `known` has the sources of the modules that travel."""
 
     def __init__(self, known: Mapping[str, bytes]) -> None:
         self._known = known

@@ -21,7 +21,7 @@ NOT_COMPARED = bytes(ROW_BYTES)
 """The digest of a row that cannot be compared."""
 
 _PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 23, 1 << 17, 100
-"""The limits up to which rows count as plain: the values per level, the containers per level, and the levels."""
+"""The limits up to which rows count as plain: values per level, containers per level, and levels of nesting."""
 
 _KINDS = PLAIN | {tuple, list, dict}
 
@@ -63,7 +63,7 @@ class RowDigests:
         self.not_compared: list[tuple[int, str]] = []
 
     def of_range(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Return the hash of a range of rows; empty if one of them cannot be compared."""
+        """Return the hash of a range of rows; empty if a row cannot be compared."""
         self.not_compared = []
         if are_plain(rows):
             return hashlib.blake2b(written(list(rows)), digest_size=RANGE_BYTES).digest()

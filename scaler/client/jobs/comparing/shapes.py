@@ -31,7 +31,7 @@ class Shape(NamedTuple):
     defines_pickling: bool = False
     """whether the class of the value defines how the value is pickled, and so which parts it has"""
     trouble: str = ""
-    """the part that cannot be compared; empty if all can"""
+    """the part of the value that cannot be compared; empty if all parts can"""
 
 
 class Scope:

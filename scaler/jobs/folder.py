@@ -325,7 +325,7 @@ class JobFolder:
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Examine jobs for about `REMOVAL_SECONDS`, at least one. Remove expired jobs, except open or unreadable ones.
+        """Examine due jobs for about `REMOVAL_SECONDS`, at least one. Remove expired jobs, unless in use or unreadable.
 
         Jobs that a scheduler finds at its start stay until the next search. Their programs may be about to reconnect.
 
@@ -356,9 +356,9 @@ class JobFolder:
         yield place, None if is_gone else summary
 
     def _is_removed(self, place: Path) -> bool:
-        """Remove an expired job, unless another program has opened or changed it. Return whether it was removed.
+        """Remove an expired job, unless another program has opened or changed the job. Return whether it was removed.
 
-        Nothing is removed unless this program has locked the folder, since another scheduler may be starting again.
+        Until this program has locked the folder, nothing is removed, since its scheduler may be about to start again.
         """
         if not self.is_entered:
             return False

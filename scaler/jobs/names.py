@@ -11,7 +11,7 @@ from scaler.config import ConfigError, whole_path
 from scaler.texts import shown
 
 NAME_BYTES_MOST = 120
-"""Limit of the bytes that the name of a job or an owner takes as a file name."""
+"""The most bytes that the name of a job or an owner may take as a file name."""
 
 
 def usual_job_folder() -> str | None:

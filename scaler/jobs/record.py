@@ -80,7 +80,7 @@ __all__ = [
 ]  # fmt: skip
 
 DATABASE, VALUES = "job.sqlite", "values"
-"""The names, in the folder of a job, of its database and of its folder of value files."""
+"""Two names in the folder of a job: the name of its database, and the name of its folder of value files."""
 
 PART = ".part-"
 """Prefix of the names of folders that are being created or removed."""
@@ -186,7 +186,7 @@ class JobRecord:
         self._connection.lift_limits()
 
     def rest(self) -> None:
-        """Release the write-ahead log for a writing program. Call `renew` before the next reading."""
+        """End the present reading, so that a writing program can truncate the log. `renew` starts the next reading."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
@@ -473,7 +473,7 @@ class JobRecord:
         return rows
 
     def reopen_rows(self, rows: Iterable[int]) -> list[int]:
-        """Let those of the given rows that have failed run again. Return the rows that run again."""
+        """Let the given rows run again if they have failed. Return the rows that run again."""
         reopened = self._results.reopen_failed(None, {*rows})
         self._reopened.add(reopened)
         return reopened
@@ -506,11 +506,11 @@ class JobRecord:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the rows must not change, because they are needed by a call that has not started this version."""
+        """Whether a call that did not start this version needs its rows, which therefore must not change."""
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that the rows are needed by a call that has not started this version."""
+        """Record that a call that did not start this version needs its rows."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:
@@ -526,12 +526,12 @@ class JobRecord:
         return found
 
     def forget_lost(self) -> None:
-        """Clear the sentence about missing changes, after the loss was handled."""
+        """Clear the sentence about missing changes, because the loss was handled."""
         self.lost = ""
         self._facts.set("lost", "")
 
     def take_damaged(self) -> list[RowResult]:
-        """Return and clear the failures of done rows whose results were found damaged since the last call."""
+        """Return the failures of done rows whose results were found damaged since the last call, and forget them."""
         taken, self._results.became_failed = self._results.became_failed, []
         return taken
 
@@ -627,7 +627,7 @@ class JobRecord:
         return found, at
 
     def failures(self, first: int = 0, most: int = 1000) -> list[RowResult]:
-        """Return the first `most` failed rows from `first` on."""
+        """Return the first failed rows from row `first` on, at most `most` rows."""
         return self._results.failures(first, 2**62, most)
 
     def arguments_of(self, row: int) -> RowArguments:

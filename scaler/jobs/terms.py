@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 from scaler.jobs.values import Frames
 
 OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
-"""The states of a job. A job is `STOPPED` if too many rows have failed, or if it cannot continue for another reason."""
+"""The states of a job. `STOPPED`: too many rows have failed, or the job cannot continue for another reason."""
 
 PAUSED = "paused"
 """The displayed state of an open job whose owner is locked out. Records do not store this state."""
 
 BY_KEY, BY_FILE = "key", "ipc"
-"""The two ways in which an owner connects: with a key on the scheduler's list, or by the permissions of a folder."""
+"""How an owner connects, in this order: with a key on the scheduler's list; by the permissions of a folder."""
 
 ENDED_WELL, FAILED = 1, 2
-"""The two values of `ended_rows` for a row that has ended, done or failed. An open row has the value 0."""
+"""The two values of `ended_rows` for a row that has ended: it succeeded; it failed. An open row has the value 0."""
 
 KEEP_SECONDS = 30 * 86400.0
 """How long a job is kept after its last change, unless its program sets another time."""
 
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
-"""Values of `TaskStatus`, in order: the function raised an exception; no worker got the row; the result was lost."""
+"""Values of `TaskStatus`, in this order: the function has raised; no worker got the row; the row's result is lost."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ class ValueFiles:
         """files to remove after the next commit; until then, table lines on disk still name these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return the sizes of the frames, and the value for the database: None if the value was written to a file.
+        """Write a value to a file if it is large. Return the sizes of its frames, and the value; None if it is in a
+        file.
 
         While a table line on disk still names the file, the new value goes to the database, whatever its size.
         """
@@ -135,7 +136,7 @@ class ValueFiles:
         self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """Remove the released files if the changes were committed (`is_kept`); else keep these files."""
+        """End a group: remove the released files if its changes were committed (`is_kept`), else keep the files."""
         for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)

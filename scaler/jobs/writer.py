@@ -30,7 +30,7 @@ Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
 Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
 
 GROUP_MOST = 512
-"""Limit of the number of orders in one commit."""
+"""The most orders in one commit."""
 
 
 class JobWriter:

@@ -121,7 +121,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts from the first failing one on, after a few good ones at most: parts are tested in groups."""
+        """Return the first failing part and all later ones. A few good parts may come first, as groups are tested."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2

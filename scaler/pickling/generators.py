@@ -139,7 +139,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[FunctionPart]:
 
 
 def _parts_of_module(value: Any, names: set[str], depth: int = 3) -> Iterator[FunctionPart]:
-    """Iterate over the globals of a user's module, and of its submodules, whose names are among `names`."""
+    """Iterate over the globals of a user's module and of its submodules, if the names of the globals are in `names`."""
     if type(value) is not ModuleType or _is_of_a_library(value) or not depth:
         return
     for name in names & vars(value).keys():

@@ -161,7 +161,7 @@ def words_of(source: bytes) -> frozenset[str]:
 
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's modules `names`, all modules that their sources mention, and the packages of these modules.
+    """Return the user's modules `names`, with all modules that their sources mention, and the packages of all these.
 
     Args:
         own: the modules of the user's program, and their files.
@@ -194,7 +194,7 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of the packages `tops`, and those of the user's packages whose sources may use them.
+    """Return the loaded modules of the packages `tops`, and of packages of the user whose sources may use `tops`.
 
     Args:
         sources: the sources of modules that were not loaded from a file.

@@ -28,7 +28,7 @@ _CLASSES_MOST = 256
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
 _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
-"""Private parts of cloudpickle: the table of classes by id; the function that gives a class an id. None if missing."""
+"""Private parts of cloudpickle, None if missing: the table of classes by id; the function that gives classes ids."""
 
 _PYTHONS = "_abc_impl"
 """The name of an attribute that Python sets, although it does not begin and end with two underscores."""
@@ -61,7 +61,7 @@ def accept_changes() -> None:
 
 
 def read_class(identity: str, pickled: bytes) -> type:
-    """Return the class with this identity, read from `pickled` if this process lacks it or has another version."""
+    """Return the class with this identity. Read it from `pickled` if this process lacks it, or has another version."""
     known: type | None = None if _by_identity is None else _by_identity.get(identity)
     if known is not None:
         last = _received.get(known)
@@ -99,7 +99,7 @@ def _values_of(classes: list[type]) -> list[Any]:
 
 
 def _is_steady(name: str, value: Any) -> bool:
-    """Return whether an attribute changes only by assignment. This holds for all attributes that Python itself sets."""
+    """Return whether an attribute changes only by assignment, as do all attributes that Python itself sets."""
     if type(value) is tuple:
         return _STEADY.issuperset(map(type, value))
     return type(value) in _STEADY or name == _PYTHONS or (name.startswith("__") and name.endswith("__"))

@@ -43,7 +43,7 @@ def was_read(function: Callable[..., Any], frames: Sequence[bytes]) -> None:
 
 
 def read_from(function: Callable[..., Any], state: tuple[Any, ...] | None) -> Sequence[bytes] | None:
-    """Return the frames from which `function` was read; None if unknown, or if the key has changed since to `state`."""
+    """Return the frames from which `function` was read; None if unknown, or if its key is not `state` any more."""
     known = _read.get(function) if state else None
     return known[1] if known is not None and known[0] == state else None
 
@@ -76,7 +76,7 @@ def _is_plain_annotation(annotation: Any) -> bool:
 
 
 def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[ModuleType] | None:
-    """Return the modules among the globals that `code` may read; None if it may read others, except `itself`."""
+    """Return the modules that `code` may read as globals; None if it may read other globals, apart from `itself`."""
     modules = []
     for name in code.co_names:
         if name in namespace:

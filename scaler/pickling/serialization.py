@@ -355,7 +355,9 @@ _RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position 
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""Kinds of arguments. An `OWN_OBJECT` was made for one argument only, so the task may change it."""
+"""Kinds of arguments, in this order: a value; an object; the result of a node; an object that was made for one argument
+only, so that the task may change it; a value whose frames are sent outside the block.
+"""
 PICKLED = pickle.PROTO
 """The first byte of a block that is one pickle of a tuple of positional arguments. This byte is no kind of argument."""
 
@@ -384,10 +386,10 @@ def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None
     """Return the block of positional arguments; None if an argument is not plain, or the block is too large.
 
     Millions of blocks may wait, so simple values are pickled with protocol 3, which saves 9 bytes. Each argument has a
-    pickle of its own if two arguments may share an object.
+    pickle of its own if two arguments might share an object.
 
     Args:
-        is_whole: whether the block contains all arguments of the call, and may be one pickle.
+        is_whole: whether the block contains all arguments of the call, so that it may be one pickle.
     """
     n_containers = 0
     for argument in arguments:

@@ -214,7 +214,7 @@ _installed = _ShippedFinder()
 
 
 def carried() -> bytes:
-    """Return the packed modules that are installed in this process, which are sent with nested tasks."""
+    """Return the packed modules that this process has installed. They are sent with nested tasks."""
     return _installed.packed
 
 

@@ -164,7 +164,8 @@ class Processor:
         """Serve until the agent closes the channel.
 
         Args:
-            after_task: called after each task with its start in nanoseconds; with 0 if called again after the result.
+            after_task: called after each task with the start of the task in nanoseconds. After the last task of a batch
+                it is called with 0, and again with the start when the results were sent.
             connect: opens the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
@@ -183,7 +184,7 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process, and blame the task that has lost an object, because that task would be retried forever."""
+        """End the process, and blame the task that needs the lost object, or that task would be retried forever."""
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
         self._words[0] = self._number + 1
@@ -335,7 +336,7 @@ class Processor:
             rows.blocks.append(result.payload)
 
     def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
-        """Run a few tasks at a time. At a limit, end the process; the slot then gets the remaining tasks back.
+        """Run tasks, a few at a time. At a limit, end the process; the slot then gets back the tasks that have not run.
 
         The process stays while clients in it have open tasks, which would be lost.
         """

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 SEND_AFTER_NS = 2_000_000
 """The longest time for which a result waits for the results of the next tasks, so that they are sent together."""
 SEND_AT_ONCE_US = 6_000
-"""If a task takes longer than this, its result is sent at once, because the agent assigns further tasks after it."""
+"""If a task takes longer than this, its result is sent at once, so that the agent can assign the next task."""
 BATCH_NS = 30_000_000
 """The longest wait of results that are only useful together; shorter if the next task is expected to take longer."""
 REMAINING_US = 8_000
@@ -144,7 +144,7 @@ class Uplink:
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Send a result soon or now. After the last one of a batch (`is_last`), the caller sends all unsent results."""
+        """Queue a result, or send it at once. After the last result of a batch (`is_last`), the caller sends all."""
         unsent = self._unsent
         unsent.append(result)
         if is_last and not self.is_batching:
@@ -228,7 +228,7 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """Send the unsent results of other functions before this range runs, because the range may take too long."""
+        """Before this range runs, send the unsent results of other functions, which should not wait for its end."""
         if task.function_id != self._function_id:
             self.send_results()
 
@@ -315,7 +315,7 @@ class Uplink:
                 idle_checks += 1
 
     def _take_report(self, now_ns: int) -> bool:
-        """Queue the latest report, if it may be sent now. Return whether it may. Two threads may call this at once."""
+        """Queue the latest report, and return True, unless it is too early for a report. Called in two threads."""
         if now_ns < self._next_report_ns:
             return False
         self._next_report_ns = now_ns + REPORT_NS

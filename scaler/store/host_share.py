@@ -140,7 +140,7 @@ class HostShare:
 
 
 def _held(file: Path) -> StoredBytes:
-    """Return the bytes that another store holds; 0 if the store's process has ended, whose file is then removed."""
+    """Return the bytes that another store holds. If that store's process has ended, remove its file, and return 0."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

@@ -54,7 +54,7 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
 
 
 def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
-    """Raise `ConfigError` if values would be spilled to the folder of a setting, and it cannot be written to."""
+    """Raise `ConfigError` if values are to be spilled, and the folder that a setting names is not writable."""
     if folder and spill_bytes != 0 and (why_not := _why_not(Path(folder))):
         raise ConfigError(f"spill_folder: {why_not}")
 

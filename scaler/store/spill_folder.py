@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 PIECE_BYTES = 4 << 20
 """The number of bytes written at a time, so that an agent is not busy for long."""
 FREE_PART = 10
-"""Unless a setting limits the spilled bytes, one part in this number of the disk stays free."""
+"""Unless a setting limits the spilled bytes, the disk's size divided by this number stays free."""
 RETRY_SECONDS = 5.0
 """The time until the removal of a file that could not be removed is retried."""
 
@@ -116,7 +116,7 @@ class SpillFolder:
         return free_for_values(self.base) if self._keeps_free else NO_LIMIT
 
     def begin(self, object_id: ObjectId, block: SharedBlock) -> ValueWrite:
-        """Start writing a value; first create a missing folder. Raises `OSError` if the disk is full or fails."""
+        """Start writing a value; create the folder if it is missing. Raises `OSError` if the disk is full or fails."""
         try:
             return self._begin(object_id, block)
         except FileNotFoundError:

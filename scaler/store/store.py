@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 DISK_PAUSE_SECONDS = 5.0
 """How long the store writes nothing to the disk after a disk error."""
 FREE_SECONDS = 0.005
-"""How long memory and files of dropped values are freed before the store pauses."""
+"""How long one call frees memory and files of dropped values; later calls continue."""
 RAISE_LIMIT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
@@ -164,7 +164,7 @@ class ValueStore:
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Store a value that is in memory of an agent's process. Raises `ObjectTooLargeError` if it can never fit."""
+        """Store a value that is in the memory of an agent. Raises `ObjectTooLargeError` if the value can never fit."""
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 
@@ -207,7 +207,7 @@ class ValueStore:
         return (), reader
 
     def drop(self, object_id: ObjectId) -> bool:
-        """Forget a value. Return whether the value was in this store. `make_room` frees its memory or file."""
+        """Forget a value. Return whether it was in this store. `make_room` frees the value's memory or file later."""
         if object_id in self._cold:
             self._forget_file(object_id)
         elif object_id in self._hot:
@@ -321,7 +321,7 @@ class ValueStore:
         return True
 
     def _compact_slab(self) -> bool:
-        """Move the values of a slab that is less than half full to the slab being filled. Return whether one was moved.
+        """Move the values of a slab that is less than half full to the slab being filled. Return whether any moved.
 
         Slabs with readers, and the slab with the next value to spill, are skipped.
         """

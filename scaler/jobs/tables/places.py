@@ -48,7 +48,7 @@ class FailurePlaces:
 def _end_of_message(payload: Any) -> int:
     """Return the position where a message ends: the end of the payload if the message is incomplete.
 
-    A message starts with the number of its segments less one and their sizes in words, padded to a whole word.
+    A message starts with the number of its segments less one, and the segments' sizes in words, padded to a word.
     """
     try:
         (more,) = struct.unpack_from("<I", payload)

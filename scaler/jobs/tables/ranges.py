@@ -158,7 +158,7 @@ class JobRanges:
                 raise RowsDiffer(row, f"row {row} has different arguments than the job has stored")
 
     def _same_bytes(self, known: RowRange, new: SubmittedRange, rows: list[int]) -> set[int]:
-        """Return those of `rows` whose old and new arguments have the same bytes, for rows that cannot be compared."""
+        """Return the rows of `rows` whose old and new arguments are the same bytes. Called for rows without digests."""
         if not rows:
             return set()
         try:
@@ -302,7 +302,7 @@ class JobRanges:
 
 
 def rows_that_differ(mine: bytes, theirs: bytes) -> list[int]:
-    """Return the positions at which two digests differ, or at least one of the two is `NOT_COMPARED`."""
+    """Return the positions at which two lists of digests differ, or at least one of them has `NOT_COMPARED`."""
     if mine == theirs and NOT_COMPARED not in mine:
         return []
     pairs = enumerate(zip(_numbers(mine), _numbers(theirs), strict=True))
@@ -310,7 +310,7 @@ def rows_that_differ(mine: bytes, theirs: bytes) -> list[int]:
 
 
 def not_compared(digests: bytes) -> Iterable[int]:
-    """Return the positions at which a digest is `NOT_COMPARED`."""
+    """Return the positions at which a list of digests has `NOT_COMPARED`."""
     return [at for at, each in enumerate(_numbers(digests)) if not each] if NOT_COMPARED in digests else ()
 
 

@@ -50,7 +50,7 @@ class ResultLine(NamedTuple):
     sizes: bytes | None
     """the packed sizes of the frames; None: the value has one frame, in the database"""
     sums: bytes
-    """one checksum for each row and, for several rows, one for the whole value. On disk, a single one is a number"""
+    """one checksum for each row and, for several rows, one for the whole value. On disk, one checksum is a number"""
     value: bytes | None
     """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
@@ -117,7 +117,7 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line of a result with several rows, several frames or a file; no line if its row has a result."""
+        """Return the line of a result with several rows, several frames or a file; none if its row has a line."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
@@ -153,7 +153,7 @@ class Results:
         return self._connection.execute(query).fetchone() is not None
 
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
-        """Drop failures, so that these rows run again: all, or only with a `TaskStatus` or in `of`. Return the rows."""
+        """Drop failures: all, or only those with a status, or of rows in `of`. Return their rows, which run again."""
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
         found = [each for each in self._connection.execute(query) if of is None or each[0] in of]
@@ -180,7 +180,7 @@ class Results:
         self._take_out(failures, failures)
 
     def _take_out(self, rows: Iterable[int], failures: Mapping[int, RowResult]) -> None:
-        """Remove rows from their lines, and store the given failures."""
+        """Remove rows from their lines. Store the given failures in place of the results of these rows."""
         waiting, counted = sorted(rows), set()
         at = 0
         while at < len(waiting):
@@ -220,7 +220,7 @@ class Results:
         )
 
     def _divide(self, line: ResultLine, taken: set[int], failures: Mapping[int, RowResult]) -> None:
-        """Replace a line by new lines without the rows in `taken`. Other rows with damaged results become failed."""
+        """Replace a line by new lines without the rows in `taken`. Other rows fail if their results are damaged."""
         rows = range(line.row, line.row + line.n_rows)
         blocks = dict(zip(rows, _blocks_of(line) if len(taken) < line.n_rows else (), strict=False))
         failed = {row: failures[row] for row in taken if row in failures}
@@ -325,7 +325,7 @@ class Results:
         return self._read(self._connection.execute(query, {"first": first, "end": end}), most_bytes, first, end)
 
     def failures(self, first: int, end: int, most: int) -> list[RowResult]:
-        """Return the first `most` failed rows from `first` to `end`."""
+        """Return the first failed rows from row `first` to `end`, at most `most` rows."""
         query = f"SELECT {COLUMNS} FROM results WHERE {STATUS} != 0 AND row >= ? AND row < ? ORDER BY row LIMIT ?"  # noqa: S608
         found = self._read(self._connection.execute(query, (first, end, most)), 2**62, None, end)
         return [self._restored(each) if each.status == RAISED else each for each in found]
@@ -362,7 +362,7 @@ class Results:
         return results
 
     def _lost(self, begin: int, end: int, damaged: dict[int, RowResult]) -> list[RowResult]:
-        """Return failures for ended rows from `begin` to `end` that have no line."""
+        """Return a failure for each row from `begin` to `end` that has ended and has no line."""
         lost = [_failure(row, "it is missing") for row in self._missing(begin, end)]
         damaged.update((each.row, each) for each in lost)
         return lost

@@ -49,10 +49,12 @@ DAMAGED_TABLE = "damaged_"
 """Prefix of the names of damaged tables of results, which are kept."""
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
-"""Limits on SQLite's steps in one record, against endless circles of pages: fixed, and per byte of the database."""
+"""The most steps of SQLite in one record, against endless circles of pages: this number plus `STEPS_PER_BYTE` for each
+byte of the database. A check follows each `STEPS_IN_ONE_GO` steps.
+"""
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""Limits on the bytes read: fixed, and per byte of the database. A table line counts `ROW_BYTES` above its size."""
+"""The most bytes read: this number plus `READ_PER_BYTE` for each byte of the database. Each row adds `ROW_BYTES`."""
 
 TOO_MUCH = (
     "reading its database takes more work than a database of its size can need, so it is damaged or forged: restore "
@@ -210,7 +212,7 @@ def _schema() -> frozenset[tuple[str, ...]]:
 
 
 def _is_damaged_table(found: tuple[Any, ...]) -> bool:
-    """Return whether a line of the schema is a damaged table of results, which SQLite has renamed."""
+    """Return whether an entry of the schema is a damaged table of results, which SQLite has renamed."""
     kind, name, table, sql = found
     is_named = type(name) is str and re.fullmatch(f"{DAMAGED_TABLE}[0-9]{{1,9}}", name)
     return bool(is_named) and (kind, table, sql) == ("table", name, RESULTS[0].replace("results", f'"{name}"', 1))

@@ -41,7 +41,7 @@ FRAMES_MOST = 1000
 _GROUP_WIDTH = 15
 """The most members of a group that `traceback` formats; it only counts further members."""
 _CLEAN_MOST = 100
-"""The walk of a chain ends after this number of successive exceptions whose frames earlier tasks have released."""
+"""After this many exceptions in a row whose frames earlier tasks have released, the walk of a chain ends."""
 
 BASES_MOST = 32
 """The most base classes of an exception that are sent."""
@@ -54,7 +54,7 @@ _OWN_FILES = {
 
 
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
-    """Return type, message, traceback and, if it can be read again, pickle of an exception. Release its frames.
+    """Describe an exception by type, message, traceback and, if it can be read again, pickle. Release its frames.
 
     Args:
         worker: the name of the worker that called the function; empty if there is no worker.
@@ -94,7 +94,7 @@ def _about_result(error: SerializeObjectError) -> SerializeObjectError:
 
 
 def _hint(error: BaseException) -> str:
-    """Return a hint if the error is probably about a value that several tasks share; else ""."""
+    """Return a hint if the error probably comes from changing a value that several tasks share; else ""."""
     if type(error) in (ValueError, TypeError) and "read-only" in str(error):
         return (
             "(Values of send_object and of graphs are shared by the tasks of a worker process, so their arrays and "
@@ -175,7 +175,7 @@ def _folder() -> str:
 
 
 def describe_stack(frame: FrameType | None) -> str:
-    """Return the traceback of the task that executes `frame`."""
+    """Return the traceback of the task that executes `frame`, without frames of Scaler."""
     frames = []
     while frame is not None and frame.f_code.co_filename not in _OWN_FILES:
         frames.append((frame, frame.f_lineno))

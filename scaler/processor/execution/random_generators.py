@@ -20,7 +20,7 @@ from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
 _STATE_WORDS = 18
-"""how many words a seed gives to each call, for `CurrentTask.rng`, `numpy.random`, `random` and `torch` together"""
+"""how many 32-bit words a seed gives a call, for `CurrentTask.rng`, `numpy.random`, `random` and `torch` together"""
 
 
 class KeptState:

@@ -173,7 +173,7 @@ class TaskStreams:
         """called with each line before it is logged; returns whether the line belongs to a task"""
         self.logs_tasks = True
         self.written: deque[int] = deque(maxlen=1)
-        """not empty if a task has written to the streams since the last check of `written`"""
+        """not empty if a task has written to the streams since `after_task` was last called"""
         self._lines = [
             _LineLogger(descriptor, partial(self._log_line, descriptor), self.written) for descriptor in LEVELS
         ]

@@ -242,7 +242,7 @@ class ProcessorTaskContext(TaskContext):
         self.continued()
 
     def continued(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        """Let the client report that this process only waits. Also called as the handler of SIGCONT."""
+        """Let the client report that this process only waits. Called when a wait starts, and as handler of SIGCONT."""
         rest = self._rest
         if rest is not None:
             rest.reporter.rest(rest.wait, lambda: self._n_other_waits > 0 or rest.is_over())

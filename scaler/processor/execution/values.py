@@ -112,13 +112,14 @@ class LoadedValues:
         return known
 
     def name_of(self, task: RunTask) -> str:
-        """Return the name of a task; empty if the task has no name of its own and its function is not read yet."""
+        """Return the name of a task. If it has none, return the name of its function; "" if the function is not read
+        yet.
+        """
         known = self.functions.get(task.function_id)
         return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
-        """Return the value of an object. A large object is read once; a small one is read for each task, which may
-        change it.
+        """Return the value of an object. A large object is read once, a small one for each task, which may change it.
 
         Args:
             is_own: whether only one task has the object as an argument, and may change it and its buffers.

@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.01
 
 
 class FirstForkServer:
-    """A forked process that waits for settings on `connection`; it has the used methods of `subprocess.Popen`."""
+    """A forked process that waits for settings on `connection`, with the methods of `Popen` that its users call."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
@@ -90,7 +90,7 @@ def fork(
 
 
 def take() -> FirstForkServer | None:
-    """Return the forked process to its only user; None if no process was forked, or it was taken before."""
+    """Return the forked process to its only user; None if no process was forked, or if an earlier call returned it."""
     return _forked.pop() if _forked else None
 
 

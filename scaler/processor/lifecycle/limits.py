@@ -28,14 +28,14 @@ CHECK_BYTES = 64 * 1024 * 1024
 
 
 def check_memory(frames: Frames, worker: str) -> None:
-    """Raise `ObjectTooLargeError`, which names `worker`, if this host lacks memory for the agent's copy of a result."""
+    """Raise `ObjectTooLargeError`, naming `worker`, if this host lacks memory for the agent's copy of a result."""
     size = size_of(frames)
     if size >= CHECK_BYTES and size > (available_bytes := largest_value_bytes()):
         raise ObjectTooLargeError("its result", size, f"the host of worker {worker}", available_bytes, SEND_LESS)
 
 
 class ProcessLimits:
-    """The limits of tasks and memory for one process; `has_any` is whether the settings have such limits."""
+    """The limits of tasks and memory for one process. `has_any`: whether the settings set a limit."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize

@@ -41,7 +41,7 @@ class PreparationError(ConfigError):
 
 
 def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _number: None) -> str:
-    """Import modules in the process from which processors are forked. Call `announce` with 1, 2, ... for the modules.
+    """Import modules where processors are forked. Before each import, call `announce` with the module's number, from 1.
 
     Returns:
         the name of a random generator that is a global of an imported module, and would be copied; else empty.

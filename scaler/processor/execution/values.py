@@ -112,9 +112,7 @@ class LoadedValues:
         return known
 
     def name_of(self, task: RunTask) -> str:
-        """Return the name of a task. If it has none, return the name of its function; "" if the function is not read
-        yet.
-        """
+        """Return the name of a task. If it has none, return the name of its function; "" if that is not read yet."""
         known = self.functions.get(task.function_id)
         return task.name or (name_of(known.call) if known else "")
 

@@ -27,7 +27,7 @@ Answer: TypeAlias = Callable[[Any, BaseException | None], None]
 """A callback, run in the job writer's thread, which gets the return value or the exception of an order."""
 
 Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
-Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
+OrderOutcome: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
 
 GROUP_MOST = 512
 """The most orders in one commit."""
@@ -90,7 +90,7 @@ class JobWriter:
     def _obey(self, group: list[Waiting]) -> None:
         answers, broken = self._try(group)
         mended = [record for record, error in broken.items() if _mend(record, error)]
-        again: Iterator[Obeyed] = iter(())
+        again: Iterator[OrderOutcome] = iter(())
         if mended:
             again_answers, again_broken = self._try([each for each in group if each[0] in mended])
             again = iter(again_answers)
@@ -100,9 +100,9 @@ class JobWriter:
             reason = known[3] if record is None else broken.get(record, known[3])
             answer(None if reason is not None else known[2], reason)
 
-    def _try(self, group: list[Waiting]) -> tuple[list[Obeyed], dict[JobRecord, BaseException]]:
+    def _try(self, group: list[Waiting]) -> tuple[list[OrderOutcome], dict[JobRecord, BaseException]]:
         """Run orders and commit their changes. Return the answers, and the error of each record that failed."""
-        answers: list[Obeyed] = []
+        answers: list[OrderOutcome] = []
         broken: dict[JobRecord, BaseException] = {}
         begun: list[JobRecord] = []
         for record, order, answer in group:

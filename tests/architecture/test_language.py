@@ -6,6 +6,7 @@ The counts are a ratchet. A text that passes may still be hard to read: `docs/gl
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -58,6 +59,7 @@ def docstrings(path: Path) -> Iterator[str]:
                 yield value.value
 
 
+@functools.cache
 def counted() -> Counter[tuple[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
     for path in CODE:

@@ -148,6 +148,7 @@ class ProcessorProxy(Actor):
         self._is_dismissed = False
         self._trim_above_bytes = config.trim_memory_threshold_bytes
         self._pid = 0
+        self._is_channel_broken = False
         self._is_ready = False
         self._is_end_reported = False
         self._how = ""
@@ -198,9 +199,15 @@ class ProcessorProxy(Actor):
             # It is dying, or useless. Its death is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
-            if not is_exiting(self._pid) or (self._has_initializer and not self._pid):  # soon after its start
-                self._killed_because = _CLOSED
-            self._signal(KILL)
+            self._is_channel_broken = True
+            if self._pid:
+                self._end_broken()
+
+    def _end_broken(self) -> None:
+        """Kill the process, whose channel is broken. The process broke the channel unless it was already exiting."""
+        if not is_exiting(self._pid):
+            self._killed_because = _CLOSED
+        self._signal(KILL)
 
     def _take(self, messages: Iterable[Message]) -> None:
         for header, frames in messages:
@@ -325,6 +332,8 @@ class ProcessorProxy(Actor):
     @_handles_own(ProcessStarted)
     def _started(self, started: ProcessStarted) -> None:
         self._pid = started.pid
+        if self._is_channel_broken:
+            self._end_broken()
 
     @_handles_own(ProcessNotStarted)
     def _not_started(self, failed: ProcessNotStarted) -> None:

@@ -22,6 +22,7 @@ from scaler.executors.processes.slot.cancellation import GRACE_SECONDS
 from scaler.ids import TaskId, content_id
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.processor.channel import Channel
+from scaler.settings.functions import initializer_text
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.columns import Batch
@@ -92,6 +93,26 @@ def test_the_start_of_a_processor_is_logged_with_its_pid_if_the_fork_server_repo
     finally:
         node.close()
     assert f"processor {late[0]} started" in caplog.text
+
+
+def test_an_initializer_killed_before_its_pid_is_known_did_not_close_the_channel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = ProcessorProxy.handlers[ProcessStarted]
+
+    def be_late(self: ProcessorProxy, news: ProcessStarted) -> None:
+        if self._is_channel_broken:
+            started(self, news)
+        else:
+            self.schedule(0.01, news)
+
+    monkeypatch.setitem(ProcessorProxy.handlers, ProcessStarted, be_late)
+    node = Node(initializer=initializer_text(lambda: os.kill(os.getpid(), signal.SIGKILL)))
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.why.endswith("its worker process ended: signal SIGKILL")
+    finally:
+        node.close()
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ _PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has crea
 _lock = threading.RLock()
 """the lock of the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""the addresses of ended schedulers of this process, to which tasks that still run cannot connect"""
+"""the addresses of local clusters of this program that have ended; a client of a task that still runs must not connect
+there
+"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """links of unpickled clients and their finalizers; clients that differ only in the serializer share a link"""
 

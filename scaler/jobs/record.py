@@ -338,8 +338,8 @@ class JobRecord:
     def add_object(self, new: JobObject) -> None:
         """Store a function or a value of rows. Replace a damaged object that has the same id.
 
-        If the function that the terms name is missing or damaged, the next added function, of any client, takes its
-        place.
+        The job's terms name a function. If that function is missing or damaged, the next added function replaces it,
+        whichever client adds that.
         """
         named = self.terms.function_id
         ids = self._objects.ids()
@@ -706,7 +706,7 @@ def check_folder(folder: Path) -> None:
     if not os.path.lexists(folder / DATABASE):
         raise RecordError(f"{folder} holds no job: it has no file {DATABASE}")
     if os.path.lexists(folder / f"{DATABASE}-journal"):  # it may name files for SQLite to delete
-        raise RecordError(f"{folder} has a file {DATABASE}-journal, which no job has: remove that file")
+        raise RecordError(f"{folder} has a file {DATABASE}-journal, which does not belong to a job: remove that file")
 
 
 def sync_folder(folder: Path) -> None:

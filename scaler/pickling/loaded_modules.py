@@ -194,10 +194,8 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of the packages `tops`, and of packages of the user whose sources may use `tops`.
-
-    Args:
-        sources: the sources of modules that were not loaded from a file.
+    """Return the loaded modules of the packages `tops`, and of the user's packages that may use `tops` in their
+    sources.
     """
     found = {name.partition(".")[0] for name in sys.modules}.intersection(tops)
     words: dict[str, set[str]] = {}

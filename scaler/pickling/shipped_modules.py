@@ -263,7 +263,7 @@ _offered = _Offered()
 
 
 def offer(packed: bytes) -> None:
-    """Make the packed modules importable that this program lacks. Modules that the program has are not replaced."""
+    """Make packed modules importable if this program lacks them. Modules that the program has are not replaced."""
     shipment = _unpacked(packed)
     if shipment.origin == _ORIGIN or packed == _installed.packed:
         return

@@ -68,7 +68,7 @@ class Placement:
         self._call_loads: WorkerLoads = WorkerLoads()
         """loads of the workers that run only calls by name"""
         self._call_only: dict[ActorRef, WorkerLoads] = {}
-        """the workers that run only calls by name, each with `_call_loads`"""
+        """the workers that run only functions called by name; the value for each worker is `_call_loads`"""
         self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
 
     def ready(self, tasks: Iterable[TaskReady]) -> None:

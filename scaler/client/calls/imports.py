@@ -17,7 +17,7 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
-"""The number of functions that are checked; the cluster has started before any further function."""
+"""Only the first functions of a client are checked: before further ones, the local cluster has already started."""
 LOOKED_AT_BYTES = 1 << 16
 """The number of bytes of a pickle that are searched for names of loaded modules, at 0.2 us for each KiB."""
 

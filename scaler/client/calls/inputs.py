@@ -125,7 +125,7 @@ class ResultArgument:
 
 
 class EndedFuture(Protocol):
-    """A future of either client, whose state can be read."""
+    """The methods of a `ScalerFuture` or an `AsyncFuture` that tell whether and how it has ended."""
 
     def done(self) -> bool: ...
 

@@ -39,7 +39,7 @@ def check_item(index: int, item: object) -> None:
         is_row = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
         raise TypeError(
             f"each item must be a tuple or a list of arguments; item {index} is {shown(item)}: write ((x,) for x "
-            f"in items), or zip(xs, ys) for two arguments{', or map(tuple, items) if each item has these' * is_row}"
+            f"in items), or zip(xs, ys) for two arguments{', or map(tuple, items) if each item holds all arguments of its call' * is_row}"
         )
 
 

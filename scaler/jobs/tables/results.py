@@ -561,7 +561,7 @@ def _results_of(blocks: Mapping[int, bytes]) -> Iterator[RowResult]:
 
 
 def _lines_of(line: ResultLine, blocks: Mapping[int, bytes]) -> Iterator[tuple[Any, ...]]:
-    """Yield lines for the remaining rows of a line, with their original checksums."""
+    """Yield table lines for the rows that stay when rows are taken out of `line`. The checksums are those of `line`."""
     for each in _results_of(blocks):
         at = each.row - line.row
         sums = line.sums[SUM_BYTES * at : SUM_BYTES * (at + each.n_rows)]

@@ -203,7 +203,7 @@ class Stencils:
 
 
 def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]:
-    """Return two positions for each value of any length that is not empty: in the shape, and among all values."""
+    """Return the positions of each non-empty value of variable length: in the shape, and among all values."""
     found, n_before = [], 0
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:

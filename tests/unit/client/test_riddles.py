@@ -223,7 +223,9 @@ def test_the_error_for_a_map_of_several_iterables_says_what_to_write(client: Cli
 def test_errors_for_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
     with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\), or zip\(xs, ys\)"):
         client.map(abs, [1, 2])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match=r"for two arguments, or map\(tuple, items\) if each item has these$"):
+    with pytest.raises(
+        TypeError, match=r"for two arguments, or map\(tuple, items\) if each item holds all arguments of its call$"
+    ):
         client.map(pow, [range(2), range(2, 4)])
     with pytest.raises(KeyError, match="needs 'hello', which is not in the graph: a str argument is a key"):
         client.get({"a": (print, "hello")}, ["a"])

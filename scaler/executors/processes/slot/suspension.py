@@ -47,7 +47,9 @@ class Suspension:
         self._schedule = schedule
         self._waits: dict[int, _Wait] = {}
         self._stopped: dict[int, int] = {}
-        """by number of a stopped processor: the number of its last stop, counted for the whole slot"""
+        """the serial number of the last stop, by number of the stopped processor; stops of all processors are numbered
+        together
+        """
         self._stops = 0
         self.mail: Mail = {Batch[ProcessorNews]: self._processors_news, SuspensionDue: self._stop_over}
 

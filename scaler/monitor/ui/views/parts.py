@@ -53,7 +53,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return series over `seconds`, up to the requested end or now: to a page first all values, then only new ones."""
+    """Return the values of `seconds` that a page lacks, up to the requested end or now. A new page lacks all of them."""
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)

@@ -255,7 +255,9 @@ class Inside:
             for name, total in node.total.items():
                 assert node.free[name] == total - taken[host][name], f"the free amount of {name} at {host} is wrong"
                 assert node.free[name] >= 0 or self.goes_on, f"more than {total} of {name} is taken"
-        for kind in policy._constrained.classes.values():
+        first = policy._queue.first()
+        is_blocked = first is not None and places.with_room and places.room_in_next() < first.spec.rows
+        for kind in () if is_blocked else policy._constrained.classes.values():  # a range that waits for room is next
             for host, node in nodes._nodes.items():
                 has_room = any(places.has_room(worker) for worker in places._hosts[host])
                 fits = has_room and node.can_take(kind.needs)

@@ -37,9 +37,10 @@ def check_item(index: int, item: object) -> None:
     """Raise `TypeError` unless an item is a tuple or a list of arguments."""
     if not isinstance(item, (tuple, list)):
         is_row = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
+        rows = ", or map(tuple, items) if each item holds all arguments of its call" if is_row else ""
         raise TypeError(
             f"each item must be a tuple or a list of arguments; item {index} is {shown(item)}: write ((x,) for x "
-            f"in items), or zip(xs, ys) for two arguments{', or map(tuple, items) if each item holds all arguments of its call' * is_row}"
+            f"in items), or zip(xs, ys) for two arguments{rows}"
         )
 
 

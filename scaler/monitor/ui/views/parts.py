@@ -53,7 +53,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return the values of `seconds` that a page lacks, up to the requested end or now. A new page lacks all of them."""
+    """Return the values of `seconds` that a page lacks, up to the requested end or now. A new page lacks all."""
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)

@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import patch
 
 from scaler.actors.jobs.job import JobActor
-from scaler.actors.jobs.open_rows import OpenRows
 from scaler.jobs.record import JobRecord, RowResult
 from scaler.jobs.values import PackedBlocks
 from tests.simulation.mutants import Mutant
@@ -47,9 +46,8 @@ def _the_last_row_of_a_range_is_not_kept() -> Patches:
     return patch.object(JobRecord, "add_results", lambda self, results: add(self, [without_last(r) for r in results]))
 
 
-def _failed_rows_count_as_done() -> Patches:
-    end = OpenRows.end
-    return patch.object(OpenRows, "end", lambda self, row, n_rows, **_: end(self, row, n_rows, is_failure=False))
+def _a_retry_does_not_reopen_failed_rows() -> Patches:
+    return patch.object(JobRecord, "reopen_failed", lambda _self, _status=None: [])
 
 
 def _a_retry_takes_a_row_that_is_done() -> Patches:
@@ -94,7 +92,7 @@ KEPT = ("kept",)
 JOBS = (
     Mutant("unsynced", "a group is told before it is on disk", _every_second_group_is_not_synced, KEPT),
     Mutant("kept-last", "the last row of a range is not kept", _the_last_row_of_a_range_is_not_kept, KEPT),
-    Mutant("kept-failed", "rows that have failed count as done", _failed_rows_count_as_done, KEPT),
+    Mutant("kept-failed", "a retry does not reopen rows that have failed", _a_retry_does_not_reopen_failed_rows, KEPT),
     Mutant("kept-retry", "a retry takes a row that is done", _a_retry_takes_a_row_that_is_done, KEPT),
     Mutant("kept-marks", "rows with at_most_once are not marked on disk", _rows_are_not_marked, KEPT),
     Mutant("kept-again", "rows that are sent again are taken for new ones", _rows_that_are_said_again_are_new, KEPT),

@@ -376,7 +376,11 @@ class MapRun:
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         index = int.from_bytes(task_id[PREFIX_BYTES:], "big")  # as `index_of`, without a call for each result
         if error is not None:
-            self._tolerance.take(error, self._done + 1, index)
+            try:
+                self._tolerance.take(error, self._done + 1, index)
+            except BaseException:
+                del error, value  # an exception and a frame of its traceback would keep each other alive
+                raise
             value = error
             self._failed += 1
         self._keep(index, value)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import gc
 import operator
 import os
 import threading
 import time
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -363,3 +366,36 @@ def test_disconnect_cancels_open_tasks_and_the_scheduler_continues(address: str)
 
 def test_numpy_like_buffers_arrive_without_loss(client: Client) -> None:
     assert client.submit(lambda data: bytes(data[:3]), bytearray(b"abc" * 100_000)).result(30) == b"abc"
+
+
+class Held:
+    """Something large of a user."""
+
+
+CALLS: dict[str, Callable[[Client, str], object]] = {
+    "map": lambda client, _: client.map(fail, [("x",)]),
+    "map_unordered": lambda client, _: list(client.map_unordered(fail, [("x",)])),
+    "a map with a job": lambda client, name: client.map(fail, [("x",)], job=name),
+    "map_unordered with a job": lambda client, name: list(client.map_unordered(fail, [("x",)], job=name)),
+    "the results of a job": lambda client, name: list(client.start(fail, [("x",)], name).results()),
+    "as_completed of a job": lambda client, name: list(client.start(fail, [("x",)], name).as_completed()),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_failed_call_keeps_nothing_of_its_caller_until_a_garbage_collection(
+    call: Callable[[Client, str], object], tmp_path: Path
+) -> None:
+    def run(client: Client) -> weakref.ref[Held]:
+        held = Held()
+        with pytest.raises(KeyError) as caught:
+            call(client, "a job")
+        del caught
+        return weakref.ref(held)
+
+    with Client(n_workers=1, keep=tmp_path) as own:
+        gc.disable()
+        try:
+            assert run(own)() is None
+        finally:
+            gc.enable()

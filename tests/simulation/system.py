@@ -156,11 +156,20 @@ class System:
             self._check_empty()
 
     def _check_promises(self) -> None:
-        """No value is promised that its holder does not have."""
+        """Complain of a value that its holder does not have, unless the value is on its way there."""
         self.world.run(5.0)
+        broken = self._broken_promises()
+        if broken:
+            self.world.run(5.0)
+            for wrong in broken & self._broken_promises():
+                self.world.complain(wrong)
+
+    def _broken_promises(self) -> set[str]:
+        """Return a sentence for each value that an agent lacks although the scheduler has it as the value's holder."""
         inside, table = self.scheduler.inside, self.scheduler.tree.objects
         names = {each.actor_ref: self.contacts.name_of(each._peer.key[1]) for each in inside.sessions(AgentSession)}
         agents = {agent.name: agent for agent in self.living_agents() if agent.runs}
+        broken: set[str] = set()
         for object_id, stored in table.objects.items():
             promised = [(host, b"") for host in table.copies.hosts.get(object_id, ())]
             if stored.is_with_agent and stored.source is not None and not stored.lost:
@@ -168,7 +177,8 @@ class System:
             for host, location in promised:
                 agent = agents.get(names.get(host, ""))
                 if agent is not None and (wrong := agent.breaks_promise(object_id, location)):
-                    self.world.complain(wrong)
+                    broken.add(wrong)
+        return broken
 
     def _have_jobs(self, act: Callable[[Kept], None], act_of_rivals: Callable[[Kept], None]) -> None:
         """Have somebody do this with each job."""

@@ -37,7 +37,10 @@ class FailureTolerance:
             BaseException: `error`, if errors are not returned as results.
         """
         if not self.returns_exceptions:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # an exception and the frame that raised it would keep each other alive
         if self._most is not None:
             self._first = self._first or (error, index)
             self._failed += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -257,7 +257,7 @@ class Job:
         if not 0 <= first < 2**63:
             raise ValueError(f"start must be a row number, 0 or greater, not {shown(start)}")
         tolerant = return_exceptions or self._is_tolerant
-        return (_chosen(value, error, tolerant) for _, value, error in self.read(first, b""))
+        return (value for _, value in values_of(self.read(first, b""), tolerant))
 
     def as_completed(self, return_exceptions: bool = False) -> Iterator[tuple[int, Any]]:
         """Iterate over (row number, result) in the order of completion, beginning with the rows that have ended.
@@ -268,8 +268,7 @@ class Job:
         Raises: as `results`.
         """
         tolerant = return_exceptions or self._is_tolerant
-        for row, value, error in self.read_new(b""):
-            yield row, _chosen(value, error, tolerant)
+        yield from values_of(self.read_new(b""), tolerant)
 
     def failures(self) -> list[FailedRow]:
         """Return the failed rows, with their exceptions and arguments, in the order of the rows."""
@@ -507,10 +506,17 @@ def _nothing() -> None:
     """Do nothing. This is the `leave` of a job that was only looked up and is not in use."""
 
 
-def _chosen(value: Any, error: BaseException | None, return_exceptions: bool) -> Any:
-    if error is not None and not return_exceptions:
-        raise error
-    return value if error is None else error
+def values_of(
+    outcomes: Iterable[tuple[int, Any, BaseException | None]], return_exceptions: bool
+) -> Iterator[tuple[int, Any]]:
+    """Iterate over (row number, result). Raises the error of a failed row, or yields it if `return_exceptions`."""
+    for row, value, error in outcomes:
+        if error is not None and not return_exceptions:
+            try:
+                raise error
+            finally:
+                del outcomes, value, error  # an exception and the frame that raised it would keep each other alive
+        yield row, value if error is None else error
 
 
 def _is_new(seen: Seen, row: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from scaler.client.calls.options import TaskOptions
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.in_use import jobs_of
-from scaler.client.jobs.job import ATTEND, Job
+from scaler.client.jobs.job import ATTEND, Job, values_of
 from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info
 from scaler.client.jobs.new_function import replace_function
 from scaler.client.jobs.opening import JobWork, Opening
@@ -102,12 +102,12 @@ def _opened(opening: Callable[[], Opening], items: Items) -> Job:
 def results(job: Job, max_failures: float | None, return_exceptions: bool, progress: bool = False) -> list[Any]:
     """Return the results of the job of a map, in row order. Raises the error of a failed row, as `Client.map` does."""
     found: list[Any] = []
+    is_tolerant = return_exceptions or max_failures is not None
     try:
         with job.new_bar() if progress else nullcontext() as bar:
-            for _, value, error in job.read(0, ATTEND, job.deadline, None if bar is None else bar.draw):
-                if error is not None and max_failures is None and not return_exceptions:
-                    raise error
-                found.append(value if error is None else error)
+            draw = None if bar is None else bar.draw
+            for _, value in values_of(job.read(0, ATTEND, job.deadline, draw), is_tolerant):
+                found.append(value)
                 if bar is not None and not len(found) % 256:
                     bar.draw()
             if bar is not None:
@@ -122,11 +122,9 @@ def results(job: Job, max_failures: float | None, return_exceptions: bool, progr
 
 def results_as_they_come(job: Job, max_failures: float | None, return_exceptions: bool) -> Iterator[Any]:
     """Iterate over the results of the job of a map, in the order of completion. Raises as `results` does."""
+    is_tolerant = return_exceptions or max_failures is not None
     try:
-        for _, value, error in job.read_new(ATTEND, job.deadline):
-            if error is not None and max_failures is None and not return_exceptions:
-                raise error
-            yield value if error is None else error
+        yield from (value for _, value in values_of(job.read_new(ATTEND, job.deadline), is_tolerant))
     except TooManyFailuresError as error:
         raise_first(error, max_failures)
         raise

@@ -190,8 +190,10 @@ class Record:
     def _is_kept_elsewhere(self, key: str, older: Start, since: float, until: float) -> bool:
         """Return whether nothing was lost but the agent of a run whose result another one had, which is still there."""
         lost = {name for at, name in self.losses if since <= at <= until}
-        holders = self.holders.get((key, older.agent), set())
-        others = holders - lost
+        if older.at > max((at for at, name in self.losses if name == older.agent), default=inf):
+            return False  # it began when the agent had been lost: the result that the agent had was of an earlier run
+        own = {start.agent for start in self.starts[key]}  # such an agent may have the result of its own run
+        others = self.holders.get((key, older.agent), set()) - lost - own
         return bool(others) and not {SCHEDULER, older.client} & lost
 
     def _is_agent_lost(self, since: float, until: float) -> bool:

@@ -32,9 +32,9 @@ class OpenRanges:
         return bool(self._by_map)
 
     @property
-    def n_rows(self) -> int:
-        """The number of rows in all ranges."""
-        return sum(sum(ranges.values()) for ranges in self._by_map.values())
+    def further_rows(self) -> int:
+        """The number of rows of all ranges, without the first row of each range."""
+        return sum(sum(ranges.values()) - len(ranges) for ranges in self._by_map.values())
 
     def add(self, task_id: TaskId, rows: int) -> None:
         """Add a range that is about to be submitted."""

@@ -121,7 +121,7 @@ class OpenWork:
     def n_open(self) -> int:
         """The number of open tasks and graphs."""
         ranges = self._ranges
-        return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
+        return len(self._tasks) + len(self.graphs) + (ranges.further_rows if ranges else 0)
 
     def count_wanted(self) -> int:
         """Return the number of open tasks with futures. Tasks of maps do not count: a map reports its own errors."""

@@ -67,7 +67,7 @@ def test_results_of_rows_that_are_not_open_take_no_memory(work: OpenWork, sink: 
 
 @pytest.mark.parametrize("row", range(4))
 def test_the_result_of_a_single_row_splits_its_range(work: OpenWork, sink: Sink, row: int) -> None:
-    assert (work.n_open, work.window._n_sent) == (5, 4)
+    assert (work.n_open, work.window._n_sent) == (4, 4)
     work.on_results([result_of(row)])
     assert sink.ended == [result_of(row)]
     assert (work.n_open, work.window._n_sent) == (3, 3)

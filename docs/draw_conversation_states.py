@@ -31,11 +31,11 @@ TEXT = """\
 <!-- Written by docs/draw_conversation_states.py; a test compares the two. -->
 
 A client and an agent each have a conversation with a scheduler, over one connection after the other. A table in
-`scaler/peer/states.py` defines their actions, and this page is drawn from it. The table is the same for both, and
-[the protocol](./protocol.md) requires the same of a peer in another language. What a lost connection
+`scaler/peer/states.py` defines what they do, and this page is drawn from it. The table is the same for clients and
+agents, and [the protocol](./protocol.md) requires it of peers in other languages, too. What a lost connection
 means for tasks, results and objects is in [closed, cut, silent, paused](../explanation/conversations.md).
 
-A conversation starts as **{start}**, with a pause that is over.
+A conversation starts as **{start}**, and opens its first connection at once.
 
 {steps}
 
@@ -72,18 +72,18 @@ def steps() -> str:
 def times() -> str:
     """Return the table of times."""
     rows = {
-        "pause": f"none before the first connection and after the first loss; then {PAUSE_LEAST_SECONDS:g} s, twice as long "
-        f"after each further loss, {PAUSE_MOST_SECONDS:g} s at most. Any message received after a welcome resets the pause. "
+        "pause": f"none before the first connection and after the first loss. After the second loss {PAUSE_LEAST_SECONDS:g} s, then twice "
+        f"as long after each loss, {PAUSE_MOST_SECONDS:g} s at most. Any message received after a welcome resets the pause. "
         f"Two connections are never opened within {PAUSE_LEAST_SECONDS:g} s",
-        "heartbeat due": "one interval after the welcome and after each heartbeat: `heartbeat_interval_seconds`, or "
+        "heartbeat due": "one interval after the welcome and after each heartbeat. The interval is `heartbeat_interval_seconds`, or "
         f"1/{HEARTBEATS_IN_TIMEOUT} of the time-out in the welcome if that is less",
         "silence": f"no message has arrived after a hello or a heartbeat, for {SILENCE_LEAST_SECONDS:g} s or "
         f"{SILENT_HEARTBEATS} heartbeat intervals, whichever is longer",
-        "timed out": "something waits for the scheduler, and the scheduler has answered nothing, both for the time-out of this "
-        "peer: `timeout_seconds` of a client, `death_timeout_seconds` of an agent",
+        "timed out": "for the whole time-out of this peer, something has waited for the scheduler, and the scheduler has answered "
+        "nothing. The time-out is `timeout_seconds` of a client, `death_timeout_seconds` of an agent",
         "unreadable too often": f"{TRIES_MOST} unreadable messages in a row",
         "goodbye over": f"{GOODBYE_SECONDS:g} s",
-        "own pause": "time in which the peer itself was stopped or starved does not count for any of these",
+        "own pause": "these times do not include time in which the peer itself was stopped or got no CPU",
     }
     return table(rows)
 

@@ -17,22 +17,22 @@ TEXT = """\
 <!-- Written by docs/draw_errors.py; a test compares the two. -->
 
 An exception that a task raises keeps its type; its `__cause__` has the traceback of the worker. Scaler itself raises
-the errors below. `except ScalerError` catches all of them but those that have another base. Unless it says otherwise,
-import them from `scaler`.
+the errors below. `except ScalerError` catches them all, except most of those under [Others](#others). Import them
+from `scaler`, unless the name of another module is given.
 
 {errors}
 
 ## Others
 
-**`TimeoutError`** (of Python): a wait took longer than its `timeout`; or no scheduler answered for `timeout_seconds`;
-or the task ran longer than its time limit. The message says which, and what the task waits for:
+**`TimeoutError`** (of Python): a wait took longer than its `timeout`, or no scheduler answered for `timeout_seconds`,
+or the task ran longer than its time limit. The message says which of these, and what the task waits for:
 [why is it waiting?](../howto/waiting.md)
 
 **`concurrent.futures.CancelledError`**: the future was cancelled, or its client ended before its task. The message says
-which.
+which of these.
 
 **`ConfigError`** (a `ValueError`): an argument or a setting has a value that cannot work. The message names it, and
-where it was set.
+the place where it was set.
 
 **`TypeError`, `KeyError`, `graphlib.CycleError`**: a call or a graph is malformed, and nothing was sent. The message
 names the argument, the item or the node.

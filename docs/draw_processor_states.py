@@ -17,13 +17,14 @@ TEXT = """\
 
 <!-- Written by docs/draw_processor_states.py; a test compares the two. -->
 
-A processor is a process that executes the tasks of one worker. Its worker's slot (`scaler/executors/processes/slot/slot.py`) keeps its state, from the
-moment that the process is started until it has ended. The transitions are a table in
-`scaler/executors/processes/slot/processor_states.py`, and this page is drawn from it. An event that is neither in the table nor among those that are
-ignored is a programming error: it raises, and changes nothing.
+A processor is a process that executes the tasks of one worker. The slot of the worker (`scaler/executors/processes/slot/slot.py`)
+keeps the state of the processor, from the start of the process to its end. A table in
+`scaler/executors/processes/slot/processor_states.py` defines which state follows which, and this page is drawn from it. Any other
+event is a bug, unless it is in the list of [ignored events](#ignored): it raises an error, and changes nothing.
 
-A worker runs one task at a time, in the one processor that *holds the slot*. It has more processors only while tasks wait for other
-tasks: the processor of such a task keeps it, and another one gets the slot (`scaler/executors/processes/slot/turns.py`).
+A worker runs one task at a time, in the one processor that *holds the slot*. A worker has several processors only while tasks wait
+for other tasks: the processor of a waiting task keeps the task, and another processor gets the slot
+(`scaler/executors/processes/slot/turns.py`).
 
 A processor starts as **{start}**.
 
@@ -35,7 +36,7 @@ A processor starts as **{start}**.
 
 {states}
 
-At most one processor is *running*. No tasks are sent while one is *unslotted*, *killed* or *distrusted*, because it may still
+At most one processor is *running*. No tasks are sent while a processor is *unslotted*, *killed* or *distrusted*, because it may still
 execute a task.
 
 ## Events

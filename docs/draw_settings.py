@@ -15,15 +15,15 @@ TEXT = """\
 
 <!-- Written by docs/draw_settings.py from the tables in scaler/settings/; a test compares the two. -->
 
-Each setting can be said in four places. The first one in this list that says it counts:
+The value of a setting comes from the first of these four places that has one:
 
 1. the command line, or an argument in code: `scaler_scheduler --crash-limit 5`, `Scheduler(crash_limit=5)`;
-2. the environment: `SCALER_` and its name in capitals, as in `SCALER_CRASH_LIMIT=5`. On and off are `true` and
-   `false`, lists have commas between their parts, and an empty variable says nothing;
+2. the environment: a variable named `SCALER_` and the name of the setting in capitals, as in `SCALER_CRASH_LIMIT=5`.
+   On and off are `true` and `false`, the parts of a list are separated by commas, and an empty variable is ignored;
 3. a file in the working directory: `scaler.toml`, or the tables `[tool.scaler.scheduler]`, `[tool.scaler.cluster]`
-   and `[tool.scaler.client]` of `pyproject.toml`. If there is a `scaler.toml`, the other one is not read.
-   Settings that another user could have written are [refused](../explanation/security.md#files-that-are-read);
-4. its default.
+   and `[tool.scaler.client]` of `pyproject.toml`. If there is a `scaler.toml`, `pyproject.toml` is not read.
+   A file that another user could have written is [refused](../explanation/security.md#files-that-are-read);
+4. the default.
 
 ```toml
 # scaler.toml
@@ -39,21 +39,23 @@ task_timeout_seconds = 600
 address = "tcp://10.0.0.5:2345"
 ```
 
-A value that cannot work is refused at the start, by a `ConfigError` or a line of the command that says where it came
-from: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?` A
-variable `SCALER_...` that no setting has is named in a warning, once in each program, and ignored.
+A value that cannot work is refused at the start. In code this raises a `ConfigError`; a command prints a line. Both
+name the place of the value: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?`
+A variable `SCALER_...` that belongs to no setting is ignored, and each program logs one warning that names it.
 
-A variable counts for all processes that have a setting of that name; in the file each has its own table.
-`SchedulerClusterCombo` is a scheduler and a cluster, and each of them finds its own values. So does the cluster of a
-`Client()` without an address; unless the environment or the file says otherwise, it has a worker for each core and logs
-from the level `WARNING`. In code, a scheduler listens only where an argument says: the address in the environment or
-the file is for clients and commands; and `logging_paths` is `/dev/stderr`, since standard output has what the program
-prints.
+A variable applies to all processes that have a setting of that name. In the file, each kind of process has its own
+table. `SchedulerClusterCombo` is a scheduler and a cluster, and each of the two finds its own values. The cluster of a
+`Client()` without an address also finds its own values. Its defaults differ: it has a worker for each core, and logs
+from the level `WARNING`.
 
-Durations are in seconds, names of levels in any case. Sizes are in bytes, as a number or as a text with a unit:
-`500G`, `500GB` and `500GiB` are 500 * 2**30 bytes, `1.5T` is 1.5 * 2**40. K, M, G and T are powers of 1024, in code, in
-variables and in files (`keep_bytes = "500G"`). Capabilities, the option `memory` and the quotas of owners take such
-sizes, too.
+A scheduler that is created in code listens only at the address in its arguments: the address in the environment or the
+file is for clients and commands. In code, the default of `logging_paths` is `/dev/stderr`, since the program itself
+prints to standard output.
+
+Durations are in seconds. Log levels may be in upper or lower case. Sizes are in bytes, as a number or as a text with a
+unit: `500G`, `500GB` and `500GiB` are 500 * 2**30 bytes, `1.5T` is 1.5 * 2**40. K, M, G and T are powers of 1024, in
+code, in variables and in files (`keep_bytes = "500G"`). Capabilities, the option `memory` and the quotas of owners take
+such sizes, too.
 
 ## Scheduler
 
@@ -66,8 +68,8 @@ These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler
 
 These settings apply to `scaler_cluster` (also called `scaler_worker`) and to `Cluster`. They also apply to the cluster
 of a `SchedulerClusterCombo`, and to the local cluster of a `Client` or `AsyncClient` without an address:
-`Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In these two, `io_threads` has the name `worker_io_threads`,
-and workers have no names. The section of these settings in the file is `[cluster]`.
+`Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In a combo and a local cluster, `io_threads` has the name
+`worker_io_threads`, and there is no `worker_names`. The section of these settings in the file is `[cluster]`.
 
 {cluster}
 
@@ -88,7 +90,7 @@ These settings apply to `scaler_ui`. The section of these settings in the file i
 | variable | meaning |
 |---|---|
 | `SCALER_SHARED_MEMORY` | `0`: large values are sent, and not shared on a machine ([Objects](../howto/objects.md)) |
-| `SCALER_KEY_FOLDER` | the folder of the folders of [keys](../howto/keys.md), in place of `~/.scaler` |
+| `SCALER_KEY_FOLDER` | the folder that contains the folders of [keys](../howto/keys.md), in place of `~/.scaler` |
 | `SCALER_GRAPH_BACKEND` | what puts large graphs in order ([Graphs](../howto/graphs.md)) |
 """
 

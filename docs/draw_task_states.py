@@ -18,11 +18,11 @@ TEXT = """\
 
 <!-- Written by docs/draw_task_states.py; a test compares the two. -->
 
-A task is an actor of the scheduler (`scaler/actors/tasks/task.py`) from its submission to its end. Which state comes after which is a
-table in `scaler/actors/tasks/task_states.py`, and this page is drawn from it. An event that is neither in the table nor among
-those that are ignored is a bug: it raises, and that task alone ends as *internal error*.
+A task is an actor of the scheduler (`scaler/actors/tasks/task.py`) from its submission to its end. A table in
+`scaler/actors/tasks/task_states.py` defines which state follows which, and this page is drawn from it. Any other event is a bug,
+unless it is in the list of [ignored events](#ignored): it raises an error, and the task (no other task) ends as *internal error*.
 
-A task begins as **{start}**.
+A task starts as **{start}**.
 
 ```text
 {diagram}
@@ -36,9 +36,9 @@ A task begins as **{start}**.
 
 {events}
 
-The others say what they mean. `crashed` and `lost` count against the crash limit only if the task was running at that time, not if it waited in a queue; at the
-limit they are `crashed too often` and `lost too often`. News of an attempt that is not the current one never gets as
-far as this table.
+The names of the other events explain themselves. `crashed` and `lost` count against the crash limit only if the task was running
+at that time, not if it was queued. At the limit, the events are `crashed too often` and `lost too often`. Messages about an earlier
+attempt are dropped, and are not events of this table.
 
 A run's result becomes an event by its status:
 
@@ -48,7 +48,7 @@ A run's result becomes an event by its status:
 
 ## Ignored
 
-These are late and lawful, and change nothing:
+These events may arrive late, and change nothing:
 
 | state | event |
 |---|---|

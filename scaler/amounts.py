@@ -97,7 +97,7 @@ def visible_gpus(value: str) -> tuple[str, ...]:
 
 
 def to_texts(capabilities: object) -> tuple[str, ...] | object:
-    """Return a mapping of names to amounts as texts, and any other value unchanged."""
+    """Return texts such as `gpu=2` for a mapping of names to amounts. Return any other value unchanged."""
     if not isinstance(capabilities, Mapping):
         return capabilities
     return tuple(f"{check_name(name)}={amount}" for name, amount in capabilities.items())

@@ -29,9 +29,9 @@ _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems reserve a few bytes
 BYTES = "bytes"
-"""The text that marks a setting as a size in bytes."""
+"""The unit of settings that are sizes in bytes."""
 WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
-"""The description of a size with a unit, for error messages."""
+"""The name of a size with a unit in error messages."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))? ?(?:([KMGT])(?:i?B)?|B?)", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -114,7 +114,7 @@ def uid_of(user: Any) -> int:
 
 
 def check_reachable(endpoint: Endpoint) -> None:
-    """Raise `ConfigError` if other processes cannot connect to this address."""
+    """Raise `ConfigError` if this address works only between threads of one process."""
     if endpoint.is_in_process:
         raise ConfigError(
             f"{endpoint.address!r} is for threads of one process; between processes use tcp://host:port or ipc:///path"
@@ -190,8 +190,8 @@ def entry(
         flags: the command-line options that set the value; "address" is a positional argument.
         unit: the unit of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
         choices: the valid values, in lower or upper case.
-        check: a function that raises `ConfigError` for an invalid value. In a list, it gets each item, and returns the
-            item to store.
+        check: a function that raises `ConfigError` for an invalid value. If the value is a list, the function gets each
+            item, and returns the item to store.
         metavar: the placeholder for the value in `-h`.
         default: a description of the default, if the default is not a constant.
         in_file: whether a file found in the working directory may set the value.
@@ -237,7 +237,7 @@ class Setting:
         return f"{value} {self.unit}".strip()
 
     def check(self, value: Any) -> Any:
-        """Return a valid value in the type of the setting. Raises `ConfigError`, which names the setting."""
+        """Return the value, converted to the setting's type. Raises `ConfigError` that names the setting."""
         if value is None and self.may_be_none:
             return None
         check: Callable[[Any], Any] = {

@@ -19,9 +19,9 @@ THREAD_VARIABLES = (
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """Return how many cores this process may use, by its affinity and its cgroup quotas.
+    """Return how many cores this process may use: those of its affinity, but not more than its cgroup quotas.
 
-    A quota of half a core counts as one core. `root`: the folder that contains `proc` and `sys`.
+    Quotas are rounded up. `root`: the folder that contains `proc` and `sys`.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *map(math.ceil, _quotas(root))]))
@@ -55,7 +55,7 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
     """Yield `quota(folder)` for the folder of a control group and of each group above it, up to the mount.
 
-    Groups for which `quota` raises `OSError` or `ValueError` have no quota; containers hide upper groups.
+    A group for which `quota` raises `OSError` or `ValueError` is left out: it has no quota, or a container hides it.
     """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):

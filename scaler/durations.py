@@ -12,10 +12,10 @@ from scaler.ids import ObjectId
 
 
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
-    """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
+    """Return the mean after `batch_count` more values, whose sum is `batch_total`. Recent values weigh most.
 
-    The mean rises fast and falls slowly, because a mean that is too short makes tasks wait,
-    and a mean that is too long costs a round trip.
+    The mean rises fast and falls slowly: a mean that is too small makes tasks wait, while one that is too great only
+    costs a round trip.
     """
     batch_mean = batch_total / batch_count
     if mean is None:
@@ -25,7 +25,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
 
 
 class Durations:
-    """Mean durations, in microseconds, of the functions that ran last, at most `most`. Calls take constant time."""
+    """Mean durations, in microseconds, of the `most` functions that ran last. Each call takes constant time."""
 
     def __init__(self, unknown_us: float, most: int) -> None:
         self._unknown_us = unknown_us
@@ -46,7 +46,7 @@ class Durations:
             self._distrusted.discard(means_us.popitem(last=False)[0])
 
     def distrust(self, function_id: ObjectId) -> None:
-        """Treat a function as unknown until its next task ends, because a task takes longer than expected."""
+        """Treat a function as unknown until its next task ends. Called when a task runs longer than expected."""
         if function_id in self._means_us:
             self._distrusted.add(function_id)
 

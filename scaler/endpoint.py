@@ -57,7 +57,7 @@ class Endpoint:
 
     @property
     def encoded(self) -> bytes:
-        """The address as bytes for ZeroMQ, because a path need not be UTF-8, and is not text in the `POSIX` locale."""
+        """The address as bytes for ZeroMQ. The path of an address may contain bytes that are not UTF-8."""
         return self.address.encode("utf-8", "surrogateescape")
 
     @property
@@ -137,7 +137,7 @@ class Endpoint:
         return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:
-        """Return a phrase for the peers that can connect besides the listening user; empty if only that user can."""
+        """Return a phrase that says who can connect besides the listening user; empty if no other user can."""
         if self.scheme != TCP:
             return ""
         return "every user of this machine" if self._is_loopback else "every machine that reaches it"

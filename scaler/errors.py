@@ -19,7 +19,7 @@ class ScalerError(Exception):
 
 
 class ProcessorDiedError(ScalerError):
-    """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows.
+    """The task has lost its process (exit, signal, out of memory) as often as the crash limit allows.
 
     The message shows how the process ended. SIGKILL usually means that the host ran out of memory: use fewer workers or
     smaller tasks. SIGSEGV is a crash of compiled code: the standard error of the process's cluster has the Python
@@ -28,11 +28,11 @@ class ProcessorDiedError(ScalerError):
 
 
 class WorkerDiedError(ScalerError):
-    """The worker that ran the task was lost as often as the crash limit allows.
+    """The task has lost its worker as often as the crash limit allows, or the local cluster of this program is lost.
 
-    The worker's host died, or its connection was down for too long. Or the local cluster of this program ended too
-    often to be restarted, or cannot start with its settings: then the message names the setting and the error. Look at
-    the log of the named cluster, and submit the task again.
+    A worker is lost if its host died, or its connection was down for too long. Look at the log of the named cluster,
+    and submit the task again. A local cluster is lost if it ended too often to be restarted, or cannot start with its
+    settings; the message says why.
     """
 
 
@@ -55,7 +55,7 @@ class TaskNotFoundError(ScalerError):
 class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
     """An object that the task needs, or a large result, is no longer stored.
 
-    The client that sent the object left, was silent for too long, or cleared its objects. Send the object again with
+    The client of the object has left, was silent for too long, or has cleared its objects. Send the object again with
     `Client.send_object`. For a large result: submit the task again.
     """
 
@@ -109,7 +109,8 @@ class AuthenticationError(DisconnectedError):
 
 
 class NotAllowedError(ScalerError):
-    """Only an admin may manage a scheduler that other owners use, for example restart workers or drain clusters.
+    """The client is not an admin. If other owners use a scheduler, only an admin may manage it: restart workers, drain
+    clusters.
 
     An admin is a client that can read the keys in the scheduler's own folder, or has a key with the role admin. A
     client inside a task is never an admin (docs/howto/keys.md).
@@ -128,7 +129,7 @@ class DeserializeObjectError(ScalerError):
     """A value arrived but cannot be unpickled here, usually because a module is missing.
 
     The message names the value, and the missing module or the class whose code failed. Send your own module along
-    (`client.upload(module)`), or install it where the workers run, set `PYTHONPATH` there, or start the cluster in the
+    (`client.upload(module)`), install it where the workers run, set `PYTHONPATH` there, or start the cluster in the
     folder of the module.
     """
 
@@ -209,7 +210,7 @@ class TaskInterrupt(BaseException):
 
 
 def is_error_of_task(info: Any) -> bool:
-    """Return whether a task raised the exception that pytest shows. Frames of this package are then hidden."""
+    """Return whether the exception that pytest shows is that of a task. Frames of this package are then hidden."""
     return isinstance(info.value.__cause__, RemoteTraceback)
 
 

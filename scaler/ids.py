@@ -104,8 +104,9 @@ ATTEMPTS = 1 << 32
 def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
     """Return a source of attempt numbers that are unique in one scheduler, and not only within a task.
 
-    A client that was disconnected for too long submits a task again while an agent still ends the old run. The numbers
-    start at random, so that no scheduler mistakes a run of its predecessor for one of its own.
+    A client that was disconnected for too long submits a task again, perhaps while an agent still ends the old run:
+    then two runs have the same task id. The numbers start at random, so that no scheduler mistakes a run of its
+    predecessor for its own.
     """
     return map((ATTEMPTS - 1).__and__, count(int.from_bytes(scheduler_id[:4], "big"))).__next__
 
@@ -116,7 +117,7 @@ def is_later(attempt: int, other: int) -> bool:
 
 
 def content_id(parts: Iterable[Any]) -> ObjectId:
-    """Return the id of content: the BLAKE2b hash, 128 bits, of parts that have a buffer."""
+    """Return the id of the content of `parts`, which are buffers: the BLAKE2b hash of 128 bits."""
     digest = hashlib.blake2b(digest_size=ID_BYTES)
     for part in parts:
         view = memoryview(part)

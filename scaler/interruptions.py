@@ -31,9 +31,9 @@ def is_interruption(error: BaseException) -> bool:
 def _is_raised_by_statement(error: BaseException) -> bool:
     """Return whether a `raise` statement raised the exception, and not Python itself between two instructions.
 
-    Entries of the traceback after the entry of a `raise` statement are older than the statement. If a frame occurs both
-    before and after that point, the statement only raised the exception again. If no frame does, the exception was kept
-    from another run of code, and this statement raised it.
+    Traceback entries that follow the entry of a `raise` statement are older than the statement. If they share a frame
+    with the entries up to the statement, it only raised the exception again. If they share none, it raised an exception
+    that was new, or kept from another run of code.
     """
     frames: list[FrameType] = []
     raised_after: list[int] = []

@@ -2,11 +2,12 @@
 
 A message is a small class with slots and nothing but data. Commands are imperative (`AssignTasks`), facts are in the
 past tense (`TaskFinished`). A message is not changed after it was sent. The type checker enforces that, the interpreter
-does not. A frozen dataclass takes three times as long to build, and every step of every task builds a message.
+does not. An instance of a frozen dataclass takes three times as long to create, and every step of every task creates a
+message.
 
-Each process creates some two hundred of these classes when it starts. A dataclass would compile three methods for each
-class, in an eighth of the processor time of a scheduler's start. `message` compiles only the constructor, and only with
-the first message of the class.
+Each process defines some two hundred of these classes when it starts. A dataclass would compile three methods for each
+class, which would take an eighth of the processor time of a scheduler's start. `message` compiles only the constructor,
+and only when the first message of the class is created.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return a constructor that the first message replaces with the real one, since most processes use few messages."""
+    """Return a constructor that compiles the real one at its first call: most processes use few kinds of messages."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

@@ -1,8 +1,8 @@
 """Memory that several processes of one host can map: large values are written once and never sent.
 
 Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows the memory. It vanishes
-with its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, because
-descriptors are few; a large block has its own memory.
+with its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, because a process
+may open only a limited number of descriptors; a large block has its own memory.
 
 An agent passes the descriptor to its processors. Other processes use the **location** of the block: host, process,
 descriptor, a mark to recognise the memory, and the offset in the memory. With the location, a process of the same user
@@ -37,7 +37,7 @@ SHARE_LEAST_BYTES = 1 << 20
 SLAB_BYTES = 64 << 20
 """The size of a slab, which holds values of up to an eighth of this size. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
-"""The maximum number of memories that a client creates, and of blocks that it maps; each takes two descriptors."""
+"""How many memories a client creates, and how many blocks it maps, at most. Each takes two descriptors."""
 NEW_MEMORY_BYTES = 32 << 20
 """The minimum size of a value for which `malloc` of glibc takes new memory from the system."""
 REMEMBERED_BLOCKS_MOST = 64
@@ -192,9 +192,9 @@ class SharedBlock:
         return [_read_at(self.memory.descriptor, start, size) for start, size in zip(starts, self.sizes, strict=False)]
 
     def read_bytes(self, head: bytes) -> list[bytes] | None:
-        """Return copies of the frames if there are two frames and the first one is `head`; else None.
+        """Return copies of the frames if there are two and the first is `head`: they become `bytes`. Else return None.
 
-        A value that becomes `bytes` is copied anyway, and copying from mapped pages takes a third longer.
+        A value that becomes `bytes` is copied anyway, and a copy from mapped pages would take a third longer.
         """
         if not head or len(self.sizes) != 2 or self.sizes[0] != len(head):
             return None
@@ -294,7 +294,7 @@ _private: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
 
 def block_of(frames: Sequence[Any]) -> SharedBlock | None:
-    """Return the remembered block of these mapped frames; None if the block is unknown, or has other frames too."""
+    """Return the remembered block of these mapped frames; None if it is unknown, or has more frames than these."""
     mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
     block = mapping.block if isinstance(mapping, _Mapping) else None
     return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
@@ -354,7 +354,7 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
     while at < len(view):
         n_read = os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
         if not n_read:
-            raise OSError("the memory or the file ends before the location does")
+            raise OSError("the memory or the file is shorter than announced")
         at += n_read
 
 

@@ -38,9 +38,10 @@ class WaitReporter(Protocol):
     is_nested: bool
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report that this process only waits: after all other messages are sent, and only while `is_over` is false.
+        """Report that this process does nothing but wait.
 
-        A `wait` of 0 reports the end of the wait. May be called by any thread, and by signal handlers.
+        The report is sent after all other messages, and only while `is_over()` is false. A `wait` of 0 reports the end
+        of the wait. May be called by any thread, and by signal handlers.
         """
 
 
@@ -153,7 +154,8 @@ class TaskContext:
         """Return a context manager in which this thread waits for tasks; its exit waits for a free slot of the worker.
 
         Args:
-            reporter: the client whose scheduler ends the wait. None: the process is not stopped during the wait.
+            reporter: the client that waits. None: the process is not stopped during the wait.
+            is_over: returns whether the awaited tasks have ended. If not, the exit does not wait for a slot.
             seconds: the longest wait; None: no limit.
         """
         return _NO_WAIT
@@ -167,7 +169,7 @@ class TaskContext:
         return _nothing
 
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:  # noqa: ARG002
-        """Register a task that the running task submits. If the running task is cancelled, that task is cancelled, too.
+        """Register a task that the running task submits. If the running task is cancelled, the submitted one is, too.
 
         Raises:
             ConfigError: if the process takes no tasks yet.
@@ -179,12 +181,12 @@ class TaskContext:
         if self.preparing:
             raise ConfigError(
                 f"{self.preparing} cannot use the cluster whose workers it prepares: they take no tasks before it has "
-                "ended, so it would wait forever. Call the function itself, without a client, or leave the call to the "
-                f"tasks. Clients of {self.preparing} use this cluster unless they get the address of another one"
+                "ended, so it would wait forever. Call the function directly, without a client, or make the call in "
+                "the tasks. To use another cluster, create the client with its address"
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        """Register a connection, which calling `close` ends. The process is not ended while `is_needed()` is true."""
+        """Keep this process while `is_needed()` is true, because of a connection that `close()` ends."""
 
 
 def _connects_nothing(_address: str) -> Callable[[], None]:
@@ -249,7 +251,7 @@ def enter(task_context: TaskContext) -> None:
 
 @contextmanager
 def preparing(address: str, what: str) -> Iterator[None]:
-    """Context manager: `what`, such as "an initializer", runs here before the tasks of the scheduler at `address`."""
+    """Context manager in which code such as "an initializer" (`what`) prepares a process for tasks from `address`."""
     before, context = current, TaskContext()
     context.address, context.preparing = address, what
     enter(context)

@@ -1,4 +1,4 @@
-"""Services: the parts and settings of the scheduler that the acceptor passes to each session, its tasks and graphs."""
+"""Services: the shared actors and settings that sessions get from the acceptor, and pass to their tasks and graphs."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ class Services:
     jobs: ActorRef | None
     """the job keeper; None if this scheduler keeps no jobs"""
     owner: str
-    """the name of the user to whom jobs of unnamed connections belong"""
+    """the name of the user who owns all jobs where no key is needed: all connections then have one unnamed owner"""
     read_options: Callable[[bytes], Options]
     paused_since: Callable[[float], float]
-    """takes a time of the scheduler's clock, and returns for how many seconds since then the scheduler was stopped"""
+    """takes a time of the scheduler's clock; returns for how many seconds since then the process was stopped"""
     value_bytes: Callable[[], int]
     """returns the present size limit of one value in bytes; 0: no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _no_payer

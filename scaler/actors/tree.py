@@ -220,13 +220,13 @@ class SchedulerTree:
         return self.supervisor.children.get(JOBS)
 
     def report(self) -> Report:
-        """Request counts from all running actors; the report is complete after the next run of the dispatcher."""
+        """Make all running actors report their counts. The report is complete after the next run of the dispatcher."""
         report = Report()
         for part in self.supervisor.children.values():
             part.notify(ReportStatistics(report))
         return report
 
     def statistics(self) -> dict[str, int]:
-        """Return the numbers of peers, sessions, objects, and hosts with copies."""
+        """Return the numbers of peers, of sessions, of objects, and of hosts that have copies of objects."""
         directory = self.directory
         return {"peers": len(directory.connected), "sessions": len(directory.peers), **self.objects.statistics()}

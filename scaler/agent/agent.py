@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 FILES_LEAST = 48
 """How many open files the system must allow an agent. With fewer, ZeroMQ ends the process when it opens sockets."""
 ELASTIC_MOST = 256
-"""The most workers of a node whose engine determines their number, unless twice the initial number is more."""
+"""How many workers a node may have if its engine determines the number. Twice the initial number is allowed, too."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
@@ -261,7 +261,7 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """Kill and reap processes that a lost fork server's tasks started. Process 1 of a container reaps every child."""
+    """Kill and reap processes of tasks of a lost fork server. As process 1 of a container, reap every child."""
     strays.end_strays(())
     strays.reap()
 

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 _SENDING = (states.CONNECTED, states.DISCONNECTED, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""The largest round trip that a heartbeat reports: 71 minutes, also if the agent was stopped while an echo waited."""
+"""The largest round trip in a heartbeat, 71 minutes. Longer ones, for instance after a stop, are reported as this."""
 
 
 @message
@@ -247,7 +247,7 @@ class ConnectionManager:
         if self._refused_because:
             self._exit_code = 1
             logger.error(
-                "%g s without a scheduler: the cluster ends. %s refuses it: %s",
+                "%g s without a scheduler: the cluster ends. %s refuses this cluster: %s",
                 seconds,
                 endpoint,
                 self._refused_because,
@@ -359,7 +359,7 @@ class ConnectionManager:
                 self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
     def is_up(self) -> bool:
-        """Record that the scheduler is alive. Return whether a received item may be handled in the present state.
+        """Record that the scheduler is alive. Return whether the present state allows a received item to be handled.
 
         An item that arrived before the loss of its connection counts as received, so it must not be dropped.
         """

@@ -91,7 +91,7 @@ class Devices:
 
 
 def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
-    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names; without this variable, any number is accepted.
+    """Check that a cluster offers no more GPUs than CUDA_VISIBLE_DEVICES names, if this variable is set.
 
     Raises:
         ConfigError: if a cluster of local processes or threads offers more GPUs than the variable names.

@@ -1,9 +1,9 @@
 """AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to connect.
 
-The edge sends received items to the link as batches. After these batches, the link learns which items were
-acknowledged, so that no handler waits for acknowledgements. Items of the link leave once per turn of the shell; without
-a connection they wait, since the session may resume. If bytes cannot be decoded, the edge closes the connection and
-reports that to the link. The edge holds no state of the protocol.
+The edge sends received items to the link as batches, and afterwards reports which items of the link the scheduler has
+acknowledged. The items that the link sends leave once per turn of the shell. Without a connection they wait, since the
+session may resume. If bytes cannot be decoded, the edge closes the connection and reports that to the link. The edge
+holds no state of the protocol.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Ledger:
         self._former: set[TaskId] = set()
         """open tasks whose attempt was numbered by an earlier scheduler"""
         self._resent: dict[TaskId, int] = {}
-        """by task id: the attempt of an open task that was sent to its worker again after a recall"""
+        """by task id: the attempt of an open task that its worker returned and then got again"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in the order in which the runs ended"""
         self._owners: dict[tuple[TaskId, int], int] = {}
@@ -123,7 +123,7 @@ class Ledger:
         A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them.
 
         Args:
-            on_their_way: large items that were sent to the last scheduler, wholly or in part, and have not arrived.
+            on_their_way: large items sent to the last scheduler, wholly or in part, which it has not acknowledged.
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
@@ -263,9 +263,9 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Sort runs that their worker reported as missing: return the cancels to send once more, and the lost runs.
+        """Return which cancels to repeat, and which open runs are lost, of runs that their worker does not have.
 
-        Runs that are not open are ignored. A cancel is repeated if its task was sent to the worker again meanwhile.
+        A cancel is repeated if its task was sent to the worker again meanwhile. Runs that are not open are ignored.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []

@@ -277,7 +277,7 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """End open runs that a worker reported as missing; cancel resent runs again. Others were answered before."""
+        """Report open runs as failed that their worker does not have. Repeat the cancels of runs that were resent."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -343,7 +343,10 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
-        """Forget and report recalled tasks. But if a hello has named them, send them to their workers again."""
+        """Forget recalled tasks and return them to the scheduler.
+
+        While no scheduler is connected, send the tasks to their workers again instead, since a hello has named them.
+        """
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)

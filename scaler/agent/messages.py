@@ -1,4 +1,4 @@
-"""Messages between the actors of an agent. Messages with its executor are in `scaler.executors.messages`."""
+"""Messages between the actors of an agent. Messages to and from the executor are in `scaler.executors.messages`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ReportKeptObjects:
 
 @message
 class PausedChanged:
-    """Object cache to link: the number of workers that are paused for lack of memory for results."""
+    """Object cache to link: another number of workers is paused now, for lack of memory for results."""
 
     held: int
 
@@ -91,7 +91,7 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: supply the next values to hand over, then mail `then`; if none was left, mail `at_last`."""
+    """Link to object cache: supply the next values to hand over, and send `then` back; if none is left, `at_last`."""
 
     then: Any
     at_last: Any

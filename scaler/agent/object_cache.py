@@ -1,11 +1,12 @@
 """ObjectCache: the functions and objects of a node, each fetched once for all its workers.
 
 It answers the `NeedObject` messages of workers, and obeys the scheduler, which requests and deletes objects through the
-link. It never reads an object. A large object lies in one block of shared memory that all processors map; unread
-objects that exceed the memory are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too: the
+link. It never reads an object. A large object lies in one block of shared memory that all processors map. Unread
+objects beyond the memory budget are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too: the
 scheduler requests a result if a reader cannot open the location of the result.
 
-All clients share a function, so the cache keeps a called function only if its content matches its id.
+All clients share the functions of a node. So the cache keeps an object that tasks call only if its content matches its
+id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""OutputLimiter: bounds the printed lines of a node's tasks that travel to the scheduler.
+"""OutputLimiter: limits how many lines printed by a node's tasks are sent to the scheduler.
 
-Used by the link. Lines beyond the limit of all workers together are dropped and counted by run; the count travels with
-the next line or before the result of the run.
+Used by the link. Lines beyond the limit of all workers together are dropped. The number of dropped lines of a run is
+sent with the next line of the run, or before its result.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """PausedWorkers: the workers of a node that are paused for lack of memory for their results.
 
 Used by the object cache, and owned by `NodeValues`. A worker is paused when its result exceeds the budget. All paused
-workers resume when memory is free. Until then, one task starts for each result that was read or dropped: the task that
-the scheduler's order puts first, because readers need results in that order. If no result is read, each paused worker
-starts one more task after a while. In addition, one task may start if a client waits for the task's value: such a task
-has the greatest priority that a user can set.
+workers resume when memory is free. Until then, a paused worker starts a task only in these cases:
+
+- A result was read or dropped. Then one task starts, the first in the scheduler's order, in which readers need results.
+- The task uses stored values. Its end may free memory.
+- A client waits for the result of the task. Such a task has the greatest priority that a user can set. While one such
+  result is stored and unread, no other such task starts.
+- No memory was freed for a while. Then each paused worker starts one task.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""The first and the longest time without freed memory until each paused worker starts one more task; the time doubles.
+"""If no memory is freed for this time, which doubles up to the second value, each paused worker starts one more task.
 A reader may need the results of these tasks before the stored results, or together with them.
 """
 

@@ -1,6 +1,7 @@
-"""Tally: counts the runs of an agent by worker and function while it is watched, and the time that workers are busy.
+"""Tally: counts the runs of an agent by worker and function, and measures how long workers are busy.
 
-The ledger adds each run that ends; each report empties the tally (`watch.py`). Busy time includes open runs.
+Exists while the scheduler requests reports of the agent. The ledger adds each run that ends; each report empties the
+tally (`watch.py`). Busy time includes open runs.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _US, _FIRST_BUCKET = 4, 5
 _OUTCOMES = tuple(
     {TaskStatus.SUCCESS: 0, TaskStatus.FAILED: 1, TaskStatus.CANCELED: 2}.get(status, 3) for status in TaskStatus
 )
-"""by number of a `TaskStatus`: the index of its count among the counts of success, failed, canceled and other"""
+"""For each `TaskStatus`, by its number: the index of its count. The counts are success, failed, canceled and other."""
 
 
 class Bin(NamedTuple):
-    """A worker's busy time since the last report, the outcomes of its runs, and the function with most of the time."""
+    """Of one worker, since the last report: busy time, runs by outcome, and the function that took the most time."""
 
     busy_us: int
     outcomes: tuple[int, int, int, int]
@@ -42,7 +43,7 @@ class Tally:
         self._reported: dict[tuple[TaskId, int], int] = {}
         """by run that was running at the last report: the microseconds that were reported"""
         self._reported_of_ended: Counter[int] = Counter()
-        """by worker: the microseconds that reports have counted for runs in progress, if these runs have ended since"""
+        """by worker: the microseconds of runs that were reported while they ran, if these runs have ended since"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
         """Count a run that has ended."""
@@ -81,7 +82,7 @@ class Tally:
         return bins, functions
 
     def _report_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
-        """Add to `bins` the time of open runs since the last report. Subtract what was reported of runs ended since."""
+        """Add to `bins` the time of open runs since the last report; subtract the reported time of runs ended since."""
         reported, self._reported = self._reported, {}
         reported_of_ended, self._reported_of_ended = self._reported_of_ended, Counter()
         for worker, reported_us in reported_of_ended.items():

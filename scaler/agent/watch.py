@@ -316,7 +316,7 @@ class RunStatusDue:
 def run_statuses(
     questions: Iterable[RunQuestion], view: WorkersView | None, ledger: Ledger, held: Container[int] = ()
 ) -> Iterator[RunStatus]:
-    """Yield the states of those runs that are open: results of other runs are under way.
+    """Answer the questions about open runs. All other runs have ended, and their results are on the way.
 
     Args:
         view: what the workers execute; None: the workers cannot report that.

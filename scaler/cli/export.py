@@ -194,7 +194,7 @@ class ExportFile:
         path = whole_path(name).resolve()
         kind = kind or path.suffix[1:].lower()
         if kind not in FORMATS:
-            raise ConfigError(f"{name} ends neither in .jsonl nor in .csv: rename it, or name its --format")
+            raise ConfigError(f"{name} ends neither in .jsonl nor in .csv: rename it, or give its format with --format")
         if path.exists() and not path.is_file():
             raise ConfigError(f"{name} is not a file; take another name, or - for the standard output")
         if path.exists() and not replaces:

@@ -117,7 +117,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
                 `no_worker_timeout` or `max_failures`; it is a `ValueError`.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
-            BaseException: the exception of the first worker on which `fn` failed, after all workers have ended.
+            BaseException: the exception of the first worker on which `fn` failed, once `fn` has ended on all workers.
         """
         client, core, options = self._caller
         for_each_worker(options)
@@ -136,9 +136,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
     def restart_workers(self) -> None:
         """Replace the processes of all workers, to get rid of imported modules, caches and leaks.
 
-        An old process finishes the tasks that it has received. Tasks submitted after this returns run in new processes.
+        An old process finishes the tasks that it has received. Tasks submitted after this call run in new processes.
         A process stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own
-        ignore this (docs/howto/worker-processes.md).
+        ignore this call (docs/howto/worker-processes.md).
 
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
@@ -247,7 +247,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
             return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
-                The option `max_failures` does so, too, up to its limit.
+                The option `max_failures` has the same effect, up to its limit.
             job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
                 same call in another program resumes it (docs/howto/long-jobs.md).
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the

@@ -1,7 +1,7 @@
 """Core: the link, functions and stored objects that all copies of a client in this process share.
 
 Called by `Client`, in any thread of the user; prepares calls and passes them to the link. The core holds no reference
-to a client, because the client could then not be garbage-collected. No part of a call is sent before the whole call is
+to a client: otherwise, no client could be garbage-collected. No part of a call is sent before the whole call is
 checked.
 """
 
@@ -115,9 +115,10 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         return run.stream(items)
 
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
-        """Return the values that several items share and that are sent once; None if sharing is unsafe.
+        """Return what sends the values that several items share as one object; None if sharing is unsafe.
 
-        Iterables other than lists and tuples may reuse a buffer; custom serializers may write values differently.
+        It is unsafe for iterables that may reuse a buffer, which lists and tuples do not, and for custom serializers,
+        which may write values differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)
@@ -160,7 +161,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
 
 _lock = threading.RLock()
 _shared_cores: dict[tuple[int, ClientSettings], Core] = {}
-"""the cores of clients in tasks and of unpickled clients, by the number of the task process and the settings"""
+"""(number of the worker process, settings) -> the core of the clients in tasks and of the unpickled clients"""
 
 
 def shared_core(settings: ClientSettings) -> Core:

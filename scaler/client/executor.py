@@ -1,8 +1,8 @@
 """ClientExecutor: a client as an executor of `concurrent.futures`.
 
-Called by any thread of the user; submits to the client, whose thread for callbacks ends the futures. A future is
-pending until its task has ended, and can be cancelled until the task starts. The executor calls no user code and ends
-no future while it holds its lock.
+Called by any thread of the user. It submits tasks to the client; the client's thread for callbacks ends the futures. A
+future is pending until its task has ended, and can be cancelled until the task starts. While the executor holds its
+lock, it calls no user code and ends no future.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SUBMITTED_MOST = 1024
-"""The default maximum number of tasks that an executor submits to the cluster at once."""
+"""The number of open tasks that an executor has at the cluster at a time, by default."""
 
 
 class SubmittingClient(Protocol):
@@ -94,11 +94,11 @@ class ClientExecutor(Executor):
 
     @property
     def _max_workers(self) -> int:
-        """The maximum number of tasks that run at once. Libraries read this private attribute of all executors."""
+        """`max_workers`; if None, the number of connected workers. Libraries read this attribute of all executors."""
         return self._submitted_most or max(1, self._client.info().workers)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn(*args, **kwargs)` on a worker; the arguments are serialised when the cluster gets the task.
+        """Run `fn(*args, **kwargs)` on a worker. The arguments are serialised when the task goes to the cluster.
 
         Raises:
             RuntimeError: after `shutdown`.

@@ -1,7 +1,8 @@
 """Foreign words: names that users of other systems type, and what to write instead in Scaler.
 
-Applied to the classes that users hold, and used where keyword arguments are refused. Reading a foreign word raises an
-`AttributeError` that shows what to write. So `hasattr` stays False, and neither `dir` nor type checkers know the word.
+The classes that users hold have them as attributes, and errors about unknown keyword arguments use them. Reading a
+foreign word raises an `AttributeError` that shows what to write. So `hasattr` stays False, and neither `dir` nor type
+checkers know the word.
 """
 
 from __future__ import annotations
@@ -124,9 +125,9 @@ def hints_at(words: Mapping[str, str]) -> Callable[[C], C]:
 
 
 def refuses_operators(instead: str) -> Callable[[C], C]:
-    """Return a decorator for a class of futures, whose operators raise a `TypeError` that shows what to write instead.
+    """Return a decorator for classes of futures: their operators then raise a `TypeError` that shows what to write.
 
-    Only operators of numbers are refused. A class with `__iter__` or `__getitem__` is a sequence for other libraries.
+    Only operators of numbers are refused: other libraries take a class with `__iter__` or `__getitem__` for a sequence.
     """
 
     def decorate(cls: C) -> C:

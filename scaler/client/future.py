@@ -61,10 +61,10 @@ __tracebackhide__ = is_error_of_task
 T = TypeVar("T")
 
 _UNREAD_VALUE: Any = None
-"""a placeholder result for the base class; the value itself is read when `result` is called"""
+"""the result that the base class stores; `result` reads the value of the task when it is called"""
 
 CANCEL_ATTEMPTS = 3
-"""The most requests that one `cancel_waiting` sends. After the first, a prefetched task is given back, or starts."""
+"""The most requests that one `cancel_waiting` sends. After the first, a prefetched task starts or is recalled."""
 
 _NO_CALLBACKS: Any = ()
 """an empty placeholder, which a list replaces when the first callback is added"""
@@ -73,10 +73,10 @@ _wait_of_threading: Any = threading.Condition.wait
 
 
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
-    """A condition variable that consists of a lock, and one more lock for each thread that waits.
+    """A condition variable that consists of one lock, and one more lock for each waiting thread.
 
-    A `threading.Condition` in each of many open futures takes a kilobyte and nine objects, and would make the garbage
-    collector take half of the client's time for a submit.
+    A `threading.Condition` takes a kilobyte and nine objects. With one in each of many open futures, the garbage
+    collector would take half of the client's time for a submit.
     """
 
     __slots__ = ("_waiters",)
@@ -103,7 +103,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
 
 
 class _Waiters(list[Any]):
-    """The waiters of `wait` and `as_completed` for one future. Reports the start and the end of each wait."""
+    """The waiters that `wait` and `as_completed` add to one future. The start and the end of each wait are reported."""
 
     def __init__(self, link: LinkThread) -> None:
         super().__init__()
@@ -120,9 +120,9 @@ class _Waiters(list[Any]):
 
 
 class _EndWaiter(threading.Event):
-    """A waiter of `concurrent.futures` with an event, which the end of a future sets, or the answer to a request.
+    """An event and a waiter of `concurrent.futures`. The end of a future sets the event, or the answer to a request.
 
-    The link's thread sets the event, because users may wait for the event in the thread for callbacks.
+    The link's thread sets it, because users may wait for it in the thread for callbacks.
     """
 
     def set_by(self, _news: object) -> None:
@@ -364,7 +364,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return value
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Call `fn(future)` when the task has ended: here if it has ended already, else in a thread for callbacks."""
+        """Call `fn(future)` when the task has ended: in this thread if it has ended, else in a thread for callbacks."""
         self._has_callback = True
         with self._condition:
             if self._done_callbacks is _NO_CALLBACKS:
@@ -397,12 +397,12 @@ class ScalerFuture(Future[T], ResultArgument):
         return self._link.concern
 
     def settle(self, value: Any) -> None:
-        """End the future with a value that needs no task. Called before the future is returned to the user."""
+        """End the future with a value for which no task ran. Called before the user gets the future."""
         self._outcome = (value, None)
         self.set_result(_UNREAD_VALUE)
 
     def as_argument(self, link: object) -> tuple[Input | None, Any]:
-        """Return the object that represents the result in the arguments of another call, see `ResultArgument`."""
+        """Return what represents the result in the arguments of another call: see `ResultArgument.as_argument`."""
         if link is not self._link:
             raise other_client(self.name)
         with self._condition:
@@ -487,7 +487,7 @@ class ScalerFuture(Future[T], ResultArgument):
             self._set_exception_unless_cancelled(error, partial(headline_of, error))
 
     def notify(self) -> None:
-        """Do nothing: each waiter is woken on its own."""
+        """Do nothing: the end of the future has already woken all waiters."""
 
     def _set_exception_unless_cancelled(self, error: BaseException, describe: Callable[[], str]) -> None:
         if self._input is None:  # else the tasks that need it fail with the error, too
@@ -526,7 +526,7 @@ class ScalerFuture(Future[T], ResultArgument):
             raise FutureTimeoutError(timeout_text(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _wait_with_hints(self, end: Future[Any], timeout: float | None) -> float | None:
-        """Wait for `end`, and tell the scheduler that a user waits. Return the rest of the time-out; None: no limit."""
+        """Wait for `end`; report to the scheduler that a user waits. Return the rest of the time-out."""
         pause = WANTED_SECONDS
         while timeout is None or timeout > pause:
             with end._condition:  # noqa: SLF001 - one of ours

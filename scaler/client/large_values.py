@@ -35,7 +35,7 @@ class LargeValues(Generic[K]):
         """the sizes in bytes of the fetched and unread results, by key; read-only for callers"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """Add a large result, new or added before. Return the results to fetch now; None if the map is over."""
+        """Add a large result, perhaps again. Return the results to fetch now; None if the map is over."""
         with self._lock:
             if self._is_over:
                 return None
@@ -66,7 +66,7 @@ class LargeValues(Generic[K]):
 
 
 class ResultFetch(Future[Frames]):
-    """The fetch of a large result. If the result is lost, its task runs again; `refusal` is set if this run fails."""
+    """The fetch of a large result. If the result is lost, its task runs again; if that run fails, `refusal` is set."""
 
     def __init__(self, link: ResultFetcher) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class ResultFetch(Future[Frames]):
         self._link.fetch(ObjectId(result.task_id), self)
 
     def notify(self) -> None:
-        """Do nothing: each waiting thread is woken on its own."""
+        """Do nothing: the end of the fetch has already woken all waiting threads."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
         if frames is None:

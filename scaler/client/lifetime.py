@@ -1,6 +1,6 @@
 """Lifetime: starts and ends a client's link, and the client's local cluster if there is one.
 
-Called by the client. Shared links end with the program. In a forked process, nothing of the parent is ended.
+Called by the client. Shared links end with the program. A forked process ends nothing that belongs to its parent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Seconds: TypeAlias = tuple[float, float]
 """The time-out of a client and the time between two heartbeats, in seconds."""
 
 EXIT_SECONDS = 2.0
-"""The longest time for which the end of the program waits for a client that was not disconnected."""
+"""How long the end of the program waits, at most, for a client that was not disconnected."""
 
 THREAD_CLUSTER_SETTINGS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """The settings that a local cluster accepts if it runs in threads."""
@@ -41,11 +41,11 @@ _PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has crea
 _lock = threading.RLock()
 """the lock of the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""the addresses of local clusters of this program that have ended; a client of a task that still runs must not connect
-there
+"""the addresses of local clusters of this program that have ended; a client in a task that still runs must not connect
+to one
 """
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
-"""links of unpickled clients and their finalizers; clients that differ only in the serializer share a link"""
+"""the links of unpickled clients, with their finalizers; clients that differ only in the serializer share a link"""
 
 
 def check_client(
@@ -171,10 +171,10 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the path of a key file, or None for each. `address` may be a key file.
+    """Return the address of a scheduler, or None, and the path of a key file, or None. `address` may be that path.
 
     Raises:
-        ConfigError: if `key_file` is not a path, or the key file as an address cannot be read or has no address.
+        ConfigError: if `key_file` is not a path, or a key file given as `address` cannot be read or has no address.
     """
     file = None if key_file is None else path_of("key_file", key_file)
     is_file = isinstance(address, os.PathLike) or (isinstance(address, str) and address.endswith(".json"))
@@ -243,7 +243,7 @@ def end_shared_links(address: str) -> None:
 
 
 def finalize_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
-    """End `link` and `cluster` when `owner` is collected, the program ends, or the returned finalizer is called."""
+    """Arrange that `link` and `cluster` end when `owner` is collected, the program ends, or the result is called."""
     return weakref.finalize(owner, _end, link, cluster, os.getpid())
 
 

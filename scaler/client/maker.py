@@ -1,7 +1,7 @@
-"""CallMaker: the common part of both clients' cores: functions, arguments, ids, terms of tasks, stored objects.
+"""CallMaker: prepares calls for both clients: their functions, arguments, ids, terms and stored objects.
 
-Called by clients, in any thread of the user; prepares calls, which the core passes to the link. The maker holds no
-reference to a client, because the client could then not be garbage-collected.
+Called by clients, in any thread of the user; the clients pass the prepared calls to the link. The maker holds no
+reference to a client, which would keep the client from being garbage-collected.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _SEEDS_MOST = 1024
 
 
 class CallMaker(Generic[L, F]):
-    """The functions, arguments and objects of one client's calls. `shipped`: modules that travel with functions."""
+    """Prepares the calls of one client, and stores its objects. `shipped`: modules that travel with functions."""
 
     new_future: Callable[[TaskId, L, Serializer, object, str], F]
-    """a function that creates the future of a task; the future keeps its fourth argument, the client, alive"""
+    """a function that creates the future of a task; its fourth argument is the client, which the future keeps alive"""
 
     def __init__(self, link: L, serializer: Serializer, profiling: bool, shipped: Shipped | None = None) -> None:
         pickle_main_by_value()
@@ -58,13 +58,14 @@ class CallMaker(Generic[L, F]):
         self.stored: dict[ObjectId, ObjectInstruction] = {}
         self.new_id = IdSource()
         self._seeded: dict[tuple[ObjectId, tuple[int, ...], bool], bool] = {}
-        """function, seed and kind of earlier calls -> whether a warning about a repeated call was logged"""
+        """(function, seed, whether tasks have numbers of their own) -> whether the warning about a repeat was logged"""
         self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
         self.functions = ClientFunctions(serializer, link.endpoint, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "", *, spawns: bool = False) -> Terms:
-        """Return the terms of tasks that are submitted now with `options`.
+        """Return the terms of tasks that are submitted now with `options`: priority, name, options of the run, and
+        account.
 
         Args:
             name: overrides the name in the options.
@@ -86,7 +87,7 @@ class CallMaker(Generic[L, F]):
         return function
 
     def _note_seed(self, function: Function, options: RunOptions) -> None:
-        """Log a warning, once for each function and seed, if a call draws the same numbers as an earlier call."""
+        """Log a warning if a call draws the same numbers as an earlier one; once for each function and seed."""
         if not options.seed or options.worker:
             return
         seeded = self._seeded
@@ -99,7 +100,7 @@ class CallMaker(Generic[L, F]):
         elif not seeded[used]:
             seeded[used] = True
             logger.warning(
-                "%s is called again with seed=%s and draws the same numbers again; if that is not intended, give each "
+                "%s is called again with seed=%s and draws the same numbers again; if you do not want that, give each "
                 "call a seed of its own, such as seed=%s",
                 function.instruction.name,
                 shown_seed(seed),
@@ -107,7 +108,7 @@ class CallMaker(Generic[L, F]):
             )
 
     def call(self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions) -> F:
-        """Call a function by its name."""
+        """Submit a call of a function that the workers have under this name."""
         self.link.check_open()
         function = self.functions.named(name)
         priority, task_name, run_options, account, owner_tag = self.terms(for_one(options))
@@ -119,7 +120,7 @@ class CallMaker(Generic[L, F]):
     def futures_of(
         self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
-        """Return key -> future for a graph that is ready to be sent. The futures of data have already ended."""
+        """Return key -> future for a graph that is ready to be sent. Futures of keys with data have already ended."""
         futures: dict[str, F] = {}
         for key, task_id in tasks.items():
             future = futures[key] = self.new_future(
@@ -134,7 +135,7 @@ class CallMaker(Generic[L, F]):
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
         """Return the terms of a task that only `worker` may run.
 
-        The task's name ends with that of the worker. By default the task runs before the client's other tasks.
+        The name of the task ends with the name of the worker. By default the task runs before the client's other tasks.
         """
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
@@ -143,7 +144,7 @@ class CallMaker(Generic[L, F]):
     def store(
         self, obj: Any, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> tuple[ObjectReference, ObjectInstruction]:
-        """Return a reference to an object as it is now, and the instruction that creates the object at the scheduler.
+        """Return a reference to an object as it is now, and the message item that creates the object at the scheduler.
 
         Raises:
             TypeError: if the name is not a `str`.

@@ -1,8 +1,8 @@
 """MapRun: one call of `Client.map`, from the first item to the last result.
 
-Runs in the thread that called `Client.map`. The link's thread appends results to a queue. It wakes the caller only when
-many of the open tasks have ended or something failed. A mapped task has no future. The number of open tasks is bounded,
-so any number of items fits into memory. When the map raises, its open tasks are cancelled.
+Runs in the thread that called `Client.map`. The link's thread appends results to a queue, and wakes the caller only
+when many of the open tasks have ended or something failed. The task of an item has no future. The number of open tasks
+is bounded, so the arguments of any number of items fit into memory. When the map raises, its open tasks are cancelled.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WINDOW_TASKS = 16384
 """The maximum number of open tasks of one map."""
 
 WINDOW_BYTES = 256 * 1024 * 1024
-"""The maximum memory of the arguments of open tasks, in bytes; the last task may exceed this limit."""
+"""The maximum size of the arguments of all open tasks, in bytes; only the last task may exceed this limit."""
 
 BATCH_TASKS = 64
 """The maximum number of tasks that are passed to the link's thread at a time."""
@@ -52,7 +52,7 @@ PROBE_SECONDS = 0.03
 """The longest wait for the first result of a map."""
 
 CHECK_SECONDS = 0.02
-"""The time after which the progress bar is drawn and the time-out is checked again, while items are submitted."""
+"""How often the progress bar is drawn and the time-out is checked while items are submitted."""
 
 COUNTED_BYTES = 4096
 """The size up to which the arguments of a task are not counted, because the number of tasks bounds their memory."""
@@ -63,7 +63,7 @@ class MapRun:
 
     Args:
         timeout: the longest duration of the map, in seconds, or None.
-        repeated: sends once each value that several tasks share; None: each task sends its own values.
+        repeated: sends a value that several tasks share only once; None: each task sends its own values.
         max_failures: the maximum number of tasks that may fail, see `FailureTolerance`.
     """
 
@@ -104,7 +104,7 @@ class MapRun:
         self._done = 0
         self._failed = 0
         self._check_at = inf if self._deadline is None else -inf
-        """the time at which the clock and the results are checked next, while items are submitted"""
+        """while items are submitted: when the clock and the arrived results are checked next"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
@@ -117,7 +117,7 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """the number of rows minus the number of results: first for arrived results, then for read results"""
+        """how many more rows than results have arrived, and have been read: a range has many rows and one result"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
@@ -172,7 +172,7 @@ class MapRun:
                 capacity = self._wait_for_capacity()
 
     def _draw_limit(self, capacity: int) -> int:
-        """Return how many items to draw at a time: whole ranges if the items are in a list."""
+        """Return how many items to read at a time: enough for whole ranges if the items are in a list or tuple."""
         if self._n_items < 0:
             return min(capacity, BATCH_TASKS) if self._check_at == inf else 1
         rows = self._next_range_size(self._n_items - self._submitted)
@@ -200,7 +200,7 @@ class MapRun:
     def _draw(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
         """Read up to `most` items, and pass their rows to the link's thread. Return the number of items; 0 at the end.
 
-        Stop after a row that brings an object, or when the rows fill a message.
+        Stop after a row whose values are sent as objects, or when the rows fill a message.
         """
         drawn: list[bytes | Entry] = []
         n_drawn = n_bytes = 0
@@ -231,7 +231,8 @@ class MapRun:
     def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
-        Rows that refer to objects start a new queue: the rows of the earlier queue may be sent before the objects are.
+        Rows that refer to objects start a new queue, because rows in the earlier queue may be sent before these
+        objects.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False
@@ -248,7 +249,7 @@ class MapRun:
         return TaskId(self._id_prefix + index.to_bytes(8, "big"))
 
     def _count_bytes(self, index: int, entry: Entry) -> int:
-        """Count the memory that a task takes until the task has ended. Return the number of bytes."""
+        """Count the memory of a task's arguments until the task has ended. Return the number of bytes."""
         task, objects = entry[0], entry[3]
         size_bytes = len(task.payload) + size_of(task.frames) + sum(size_of(each.frames) for each in objects)
         if self._repeated is not None:
@@ -289,7 +290,7 @@ class MapRun:
         return self._is_urgent or self._submitted - self._done - n_arrived <= self._open_target
 
     def _collect(self) -> None:
-        """Read the results that have arrived. Raises the error of the first task that failed, or of the map."""
+        """Read the results that have arrived. Raises the error of the first failed task, or that of the whole map."""
         self._is_urgent = False  # urgent results have arrived, and are read now
         arrived, serializer, put = self._arrived, self._serializer, self._put
         total_us = count = 0
@@ -353,7 +354,7 @@ class MapRun:
         self._results[first : first + len(values)] = values
 
     def _read_one_by_one(self, first: int, blocks: Sequence[bytes]) -> None:
-        """Read the rows of a result singly, because the value of the first row cannot be read."""
+        """Read the values of a result one by one, because the first of them cannot be read."""
         for index, block in enumerate(blocks, first):
             task_id = self._id_of(index)
             value, error = read_value(self._serializer, (block,))

@@ -46,7 +46,7 @@ class MapStream(MapRun):
         self._large: LargeValues[int] = LargeValues()
 
     def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
-        """Run one task for each item and yield each result as it arrives. Raises as `run` does."""
+        """Run one task for each item and yield each result as it arrives. Raises the same errors as `run`."""
         self._items = items
         self._n_items = len(items) if isinstance(items, (list, tuple)) else -1
         rest = enumerate(items)

@@ -1,7 +1,8 @@
-"""Notebook hint: warns that a notebook keeps an old client with a local cluster when a cell has started another.
+"""Notebook hint: warns if a notebook still keeps a client with a local cluster after a cell has started another
+cluster.
 
-Called by clients when their local cluster has started, in the thread of the user, and by IPython after that cell. The
-hint keeps no client alive and does not import IPython.
+A client calls `note` when its local cluster has started, in the thread of the user; IPython calls the check after that
+cell. The hint keeps no client alive and does not import IPython.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Register a client with a local cluster. After this cell, warn of older clients that only cell outputs keep alive.
+    """Register a client that has a local cluster. After this cell, warn of older clients that only the outputs of cells
+    keep alive.
 
-    Running the cell `client = Client()` again ends the old client, unless the notebook has displayed that client.
-    `finalizer` is called when the client ends.
+    If the cell `client = Client()` runs again, the old client ends, unless the notebook has displayed it. `finalizer`
+    is called when the client ends.
     """
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = find() if find is not None else None
@@ -49,7 +51,7 @@ def _warn(names: dict[str, Any], before: Iterable[object]) -> None:
     if kept:
         logger.warning(
             "another local cluster has started, and the one of %s still runs, because the notebook keeps its client: "
-            "end it with %s.disconnect() if you do not need it",
+            "call %s.disconnect() if you do not need it",
             " and ".join(kept),
             kept[-1],
         )

@@ -1,8 +1,8 @@
 """ObjectReference: the user's handle of an object that `Client.send_object` sent.
 
-Created by the client. If a reference is an argument of a task, or in a container among the arguments, the task gets the
-object. `as_is` passes the reference itself. The scheduler stores the object as long as the reference lives or
-a task uses it, and no longer than the client. References cannot be pickled: only their ids are sent.
+Created by the client. A task gets the object in place of a reference that is one of its arguments, or is in a container
+among them. With `as_is`, the task gets the reference. The scheduler stores the object as long as the reference lives or
+a task uses it, but not after the client has ended. References cannot be pickled: only their ids are sent.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
 _Anything: Any = Any if TYPE_CHECKING else object
-"""The base of `ObjectReference` for type checkers, which accept a reference in place of a value of any type."""
+"""The base class of `ObjectReference`. For type checkers it is `Any`, so that a reference fits every annotation."""
 
 
 class NestedReferenceError(TypeError):
-    """A value that is being pickled contains a reference."""
+    """Raised when a value that contains a reference is pickled."""
 
 
 class ObjectReference(_Anything):  # type: ignore[misc]
-    """An object at the scheduler, for the arguments of any number of tasks, also in a list, tuple, set or dict.
+    """A handle of an object at the scheduler. Any number of tasks can have it as an argument, also in a list, tuple,
+    set or dict.
 
     Attributes:
         name: the name of the reference, given by the user or generated.
@@ -40,12 +41,13 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         self._stored = stored
 
     def as_is(self) -> ReferenceAsIs:
-        """Return a value for the arguments of a call, from which the task gets this reference instead of the object.
+        """Return a wrapper of this reference. If it is an argument of a call, the task gets the reference, not the
+        object.
 
         The task can pass the reference on to its own tasks. The object is stored at least until the task ends. The
-        value may be an argument or a part of one. A function, an object of `send_object` or the result of a task cannot
-        contain it: the call fails with `SerializeObjectError`. If the object is no longer stored, the call or the task
-        fails with `MissingObjects`.
+        wrapper may be an argument or a part of one. A function, an object of `send_object` or the result of a task
+        cannot contain it: the call fails with `SerializeObjectError`. If the object is no longer stored, the call or
+        the task fails with `MissingObjects`.
         """
         return ReferenceAsIs(self)
 
@@ -61,12 +63,13 @@ class ObjectReference(_Anything):  # type: ignore[misc]
     def __reduce__(self) -> NoReturn:
         raise NestedReferenceError(
             f"the reference {self.name!r} is nested in another value, where it cannot be replaced by its object. Pass "
-            "it to submit or map on its own or in a list, tuple, set or dict, or pass its as_is()"
+            "it to submit or map on its own or in a list, tuple, set or dict. To pass the reference itself, use its "
+            "as_is()"
         )
 
 
 class ReferenceAsIs(_Anything):  # type: ignore[misc]
-    """A wrapper of a reference in the arguments of a call, from which the task gets the `ObjectReference` itself."""
+    """A wrapper of a reference, for the arguments of a call: the task gets the `ObjectReference`, not the object."""
 
     __slots__ = ("_reference",)
 
@@ -80,8 +83,8 @@ class ReferenceAsIs(_Anything):  # type: ignore[misc]
         reference, held = self._reference, held_by_call()
         if held is None:
             raise TypeError(
-                f"as_is() of the reference {reference.name!r} can only be part of the arguments of a call: in this "
-                "value, nothing would keep its object stored"
+                f"as_is() of the reference {reference.name!r} can only be part of the arguments of a call: its "
+                "object would not be kept for this value"
             )
         held.append(reference)
         return ObjectReference, (reference.name, reference.object_id, reference.size)

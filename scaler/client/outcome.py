@@ -65,7 +65,7 @@ def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseExcepti
 
 
 def unread_result(error: BaseException, name: str) -> BaseException:
-    """Add the name of the task and a remedy to the error of a result that cannot be read here, and return the error."""
+    """Return the error of a result that cannot be read here, with the name of the task and a remedy."""
     cause = error.__cause__
     if type(error) is not DeserializeObjectError or cause is None:
         return error
@@ -107,7 +107,7 @@ def _name_of_needed(failed: bytes, name: str, keys: Keys) -> str:
 
 
 def error_key(task_id: bytes, keys: Keys) -> bytes:
-    """Return the key of a task for the warning about unread errors. All tasks of a graph have the same key."""
+    """Return what identifies a task in the warning about unread errors. All tasks of a graph have the same key."""
     return task_id[:PREFIX_BYTES] if keys else task_id
 
 
@@ -192,7 +192,7 @@ def client_ended() -> CancelledError:
 
 
 def unrepeatable_result(why: str, _times: int) -> BaseException:
-    """Return the error of a lost large result whose task must not run again."""
+    """Return the error of a large result that was lost and whose task must not run again."""
     return MissingObjects(
         f"the result was lost because {why}; the task is not run again because of its option at_most_once"
     )
@@ -241,7 +241,7 @@ def _hint_of(task_id: bytes, keys: Keys) -> str:
 
 
 def _explain(exception: BaseException, text: str, hint: str) -> None:
-    """Add the remote traceback and a hint to an exception; with Python 3.10 the hint is below the traceback."""
+    """Add the remote traceback and a hint to an exception. In Python 3.10 the hint is appended to the traceback."""
     cause = RemoteTraceback(text)
     # Not by assignment, which an exception may refuse, as frozen data classes do.
     BaseException.__setattr__(exception, "__cause__", cause)
@@ -313,8 +313,8 @@ class ProfilingInfo:
     """the CPU time of all threads of the process during the call, in microseconds, without child processes"""
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes, exact to a few hundred KiB. On
-    Linux the kernel measures the rise; elsewhere the size is sampled every few milliseconds. Memory that Python
-    reuses for small objects of earlier tasks does not count.
+    Linux the kernel measures the rise; elsewhere the size is sampled every few milliseconds. Memory that Python kept
+    from earlier tasks and uses again for small objects does not count.
     """
 
     @property
@@ -339,7 +339,7 @@ def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
         raise ValueError(f"task {name} has not ended, so it has no measurements yet")
     if not data:
         raise ValueError(
-            f"task {name} was not measured: turn measuring on with profiling=True, of the client or of options(). "
+            f"task {name} was not measured: turn measuring on with profiling=True in Client() or in options(). "
             "A task that was cancelled or lost its process has no measurements"
         )
     return ProfilingInfo(*PROFILE.unpack(data))

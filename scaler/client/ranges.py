@@ -1,8 +1,8 @@
 """OpenRanges: which open tasks of a client are ranges, and how they are split into single tasks.
 
 Used by the open work, with its table of tasks and its window. A range ends with one result, unless the scheduler splits
-it. The first result that covers fewer rows than the range shows the split, and each row becomes a task here as well. To
-another scheduler, rows are resubmitted as single tasks.
+it. The client learns of a split from the first result that covers fewer rows than the range; then each row becomes a
+task here, too. When rows are resubmitted to another scheduler, each row is a task of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_
 
 
 class OpenRanges:
-    """The ranges among the open tasks, and the number of rows of each range. `window` has the submitted tasks."""
+    """The ranges among the open tasks, and the number of rows of each range. `window` counts the rows of sent tasks."""
 
     def __init__(self, tasks: dict[TaskId, Entry], window: Window) -> None:
         self._tasks = tasks
@@ -42,7 +42,7 @@ class OpenRanges:
         self._window.weigh(task_id, rows)
 
     def restore_weights(self) -> None:
-        """Register the weights of all ranges with the window again, after the window was cleared."""
+        """Register the number of rows of each range with the window again, after the window was cleared."""
         for ranges in self._by_map.values():
             for task_id, rows in ranges.items():
                 self._window.weigh(task_id, rows)
@@ -62,7 +62,7 @@ class OpenRanges:
         self._by_map.clear()
 
     def match(self, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
-        """Split the ranges that the scheduler has split, and return the results that belong to open tasks."""
+        """Split the ranges that the scheduler has split. Return the results of open tasks and of rows that are open."""
         if not (self._by_map or any(result.rows for result in results)):
             return results
         matched: list[TaskResult] = []
@@ -83,7 +83,7 @@ class OpenRanges:
         return matched
 
     def _open_rows_of(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
-        """Return the results of rows that are open and not in `ended`, and add these rows to `ended`."""
+        """Split a result. Return the results of rows that are open and not in `ended`; add these rows to `ended`."""
         open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
         ended |= open_ids
         return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
@@ -110,18 +110,20 @@ class OpenRanges:
 
 
 class TakenRows(NamedTuple):
-    """Rows that are sent as one task: their blocks of arguments and their frames."""
+    """Rows that are sent as one task: the block of arguments of each row, and the frames of all rows."""
 
     first: int
     blocks: list[bytes]
     frames: list[Buffer]
-    """the frames of all rows; each row has the same number of frames"""
+    """the frames of all rows, in their order; each row has the same number of frames"""
 
 
 class DrawnRows:
-    """Consecutive rows of a map that were read from the iterable, from row `first` on, and not sent yet.
+    """Consecutive rows of a map that were read from the iterable and not sent yet; `first` is the number of the first
+    one.
 
-    The rows are blocks of plain arguments or whole tasks. One thread appends rows, and another thread takes them.
+    A row of plain arguments is stored as its block, any other row as a whole task. One thread appends rows, and another
+    thread takes them.
     """
 
     __slots__ = ("first", "rows")
@@ -159,7 +161,7 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row has as many frames as each of the `n_rows` rows with `frames`, so that it may join them."""
+    """Return whether a row may join `n_rows` rows with `frames`: it has no objects, and as many frames as each one."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 
@@ -182,6 +184,6 @@ def _results_of(result: TaskResult) -> list[TaskResult]:
 
 
 def unreadable_rows(result: TaskResult, error: RowsError) -> list[TaskResult]:
-    """Return an error for each row of a result that cannot be split."""
+    """Return a failed result for each row of a result that cannot be split."""
     text = f"the results of these rows cannot be read: {error}".encode()
     return [TaskResult(task_id, 8, text, 0) for task_id in row_ids(result.task_id, result.rows)]

@@ -1,9 +1,9 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
-The parent writes the settings on standard input (a line with their length, then their bytes), and does not close
-standard input. This process reports lines to the descriptor in the second argument: an empty line at once,
-{"ready": ...}, and {"error": "why"} before it ends for a known reason. A third argument marks the successor of a dead
-scheduler (`child_process.PRIVATE`).
+The parent writes the settings to the child's standard input (a line with their length, then their bytes), and leaves it
+open as the lifeline. The child reports lines to the descriptor in the second argument: first an empty line, then
+{"ready": ...}, and {"error": "why"} before it ends for a known reason. A third argument marks a scheduler that replaces
+a dead one (`child_process.PRIVATE`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scaler.transport.private import keep_private_folder_for, remove_private_fol
 
 LIFELINE = 0  # standard input
 ERROR_CHARACTERS = 4000
-"""The length to which errors are cut, because the parent may read the pipe only after the end of this process."""
+"""The length to which errors are cut. The pipe must hold the whole error, because the parent may read it only later."""
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ STOP_SECONDS = 5.0
 AGENT = "scaler_cluster"
 
 PRIVATE = "private"
-"""The argument that makes a restarted scheduler remove the private folder of its socket when it ends."""
+"""An argument of a restarted scheduler: the scheduler removes the private folder of its socket when it ends."""
 
 
 class StartError(RuntimeError):
@@ -88,9 +88,9 @@ class _Reports:
 
 
 class RunningProcess:
-    """The process behind a `ChildProcess`. The keeper replaces the process when it has died (`keeper.py`).
+    """The process behind a `ChildProcess`. When the process dies, the keeper replaces it (`keeper.py`).
 
-    The finalizer and the keeper do not hold the `ChildProcess`, which can therefore be collected.
+    The finalizer and the keeper hold this object, not the `ChildProcess`, so that the latter can be garbage-collected.
     """
 
     all: ClassVar[weakref.WeakSet[RunningProcess]] = weakref.WeakSet()
@@ -104,7 +104,7 @@ class RunningProcess:
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
         self.has_private_place = False
-        """whether the scheduler listens in a private folder, which the last process at its address removes"""
+        """whether the scheduler listens in a private folder, which its last process removes"""
         self.is_over = threading.Event()
         """the event that the keeper sets when it starts no further process"""
         self._owner_pid = os.getpid()
@@ -122,7 +122,7 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close the copy of the lifeline in this forked process, because it would let the child outlive its parent."""
+        """Close this forked process's copy of the lifeline, which would let the child outlive its parent."""
         self._hang_up()
 
     def restart(self, settings: str) -> None:
@@ -231,7 +231,7 @@ def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 class ChildProcess:
-    """One child process. It may be launched before its settings are known, so that it starts in the meantime."""
+    """One child process. Its interpreter can start (`launch`) before its settings are known (`configure`)."""
 
     def __init__(self, title: str) -> None:
         check_unpatched()
@@ -264,7 +264,7 @@ class ChildProcess:
         self._running.configure(settings.to_json())
 
     def wait_ready(self) -> Any:
-        """Wait until the child is ready, and return its report. Raises `StartError` with the child's own message."""
+        """Wait until the child is ready, and return its report. Raises `StartError`, with the child's error if any."""
         assert self._running is not None
         try:
             line = self._running.reports.next(START_SECONDS)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Cluster(ChildProcess):
     """One agent and its workers, in processes of their own.
 
-    An agent that dies is restarted, at most three times a minute. If it dies more often, and the scheduler
-    belongs to this program too, the open futures of this program fail with `WorkerDiedError`.
+    An agent that dies is restarted, at most three times a minute. If it dies more often, and this program has also
+    started the scheduler, the open futures of this program fail with `WorkerDiedError`.
 
     Args:
         address: the address of the scheduler.

@@ -2,7 +2,7 @@
 
 The keeper is a thread that waits for the end of the process. A process that ends in order (exit code 0), or cannot
 start with its settings (exit code 78), is not restarted. When the keeper gives up, it fails the clients of this program
-that are left without the scheduler or without any cluster.
+that have lost their scheduler or the last cluster.
 
 The keeper does not hold the `Cluster` or the `Scheduler`, because garbage collection of either ends its process.
 """
@@ -32,7 +32,7 @@ schedulers: set[str] = set()
 """The addresses of the schedulers that this program has started."""
 
 _clusters: Counter[str] = Counter()
-"""the number of clusters with a keeper, by the address of the scheduler"""
+"""address of a scheduler -> the number of its clusters that have a keeper"""
 
 
 def keep(running: RunningProcess, config: ClusterConfig) -> None:
@@ -87,7 +87,7 @@ def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, par
 
 
 def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> None:
-    """Log that a cluster is lost, and fail its clients; `error`: the error that the process has reported, or empty."""
+    """Log that a cluster is lost, and fail its clients. `error`: what the process has reported; may be empty."""
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
     text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix the cause and create a new one"
@@ -98,7 +98,7 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
 def _fail_clients(address: str, part: str, text: str) -> int:
     """Fail the clients of the scheduler at `address`, and return their number.
 
-    If the agent is lost, clients fail only if this was the last cluster of a scheduler of this program.
+    After the loss of an agent, fail them only if this program has started the scheduler, and this was its last cluster.
     """
     if part == "agent" and not (address in schedulers and _clusters[address] == 1):
         return 0

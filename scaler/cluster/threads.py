@@ -33,11 +33,11 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out that never passes, because one task that holds the interpreter lock silences even healthy threads."""
+"""A time-out too long to pass in practice: a task that holds the interpreter lock silences even healthy threads."""
 
 
 Started: TypeAlias = Callable[[], None]
-"""The function that a thread calls when its scheduler or agent has started."""
+"""The callback of a thread whose scheduler or agent has started."""
 
 
 class _Part:
@@ -56,7 +56,8 @@ class _Part:
     def end(self) -> None:
         """End the thread in order. Idempotent.
 
-        A byte is sent on the lifeline, because a closed lifeline goes unnoticed while a forked process has a copy.
+        A byte on the lifeline ends the thread. Closing the lifeline would not suffice while a forked process has a copy
+        of it.
         """
         if self._ours.fileno() == -1:
             return

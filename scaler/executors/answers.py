@@ -1,6 +1,6 @@
 """Answers: the reports of all executors about runs, except results of functions.
 
-The caller ensures that a run is answered once, and only after it has ended.
+The caller ensures that the end of a run is reported once, and only after the run has ended.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Answers:
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
-        """Report printed lines. A line with None instead of a task is dropped: its task has a result already."""
+        """Report printed lines. A line with None in place of its task is dropped: the task has a result already."""
         batch = _OUTPUT(
             RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)
             for line, task in lines

@@ -14,13 +14,13 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   While tasks of several accounts wait, new tasks queue behind all of them, so that no client's task is overtaken by
   another client's. A task carries its function, arguments, `name`, `priority`, `account`, attempt, and `options`, which
   are `RunOptions`; an executor ignores options that it does not know. The address of the scheduler is in `Node.config`.
-  Clients inside the task read it from `scaler.task_context.current`, and report there when the task waits. The executor
-  sets that context where the task runs.
+  Clients inside the task read it from `scaler.task_context.current`, and report to that context when the task waits.
+  The executor sets the context where the task runs.
 - `RunCancel`: end these runs, waiting or running. Answer each with a `RunResult` that is `CANCELED`, or with the result
   that was quicker. A run that this worker does not have gets no result: it was answered before, or runs elsewhere.
 - `RecallRequest`: return the tasks among these that have not started. A task that has started stays, without an answer.
 - `ObjectFound`, `ObjectUnavailable`: the answers to `NeedObject`. An unavailable object may have been stored since the
-  request: request it once more. If it is unavailable again, fail the tasks that waited for it: `MISSING_OBJECTS`.
+  request: request it once more. If it is unavailable again, fail the tasks that wait for it, with `MISSING_OBJECTS`.
 - `ForgetObjects`: these objects are deleted, for tasks that start from now on. Their ids may be used again.
 - `CollectionDue`: an interval has ended; objects that were not used in it may be dropped, and requested again later.
 - `ProcessorNews`: the client in a task only waits, or an item is on its way to that client. Sent only to an executor
@@ -28,8 +28,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   a run is blocked.
 - `ReportRuns`: only with `ExecutorFeature.WATCH`: add each process of this worker to the view, with the run that it
   executes, and for how long.
-- `PauseTasks`: only with `ExecutorFeature.ROOM`: until the pause ends, start only tasks that it permits, even before
-  other waiting tasks, each when the previous one has ended.
+- `PauseTasks`: only with `ExecutorFeature.ROOM`: until the pause ends, start only tasks that this message permits, one
+  at a time, even if other tasks have waited for longer.
 - `RestartProcesses`: only with `ExecutorFeature.FRESH`: end each present process after the tasks that it has, and run
   tasks that arrive later in new processes. A process stays while a client in it has open tasks.
 
@@ -37,20 +37,20 @@ Mail out, to the link:
 
 - `RunResult`: exactly one result for each run that was sent to this worker, unless the run was recalled. If a function
   raises, or its arguments or result cannot be read or written, the result is `FAILED`. The returned value is copied
-  before the next task starts, which may change it.
+  before the next task starts, because that task may change the value.
 - `RecallResponse`: these runs were recalled; the executor no longer has them.
-- `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and the worker has none of them. Optional: the link
-  then answers runs that it still has as open with `NOT_FOUND`, so that the scheduler does not wait for them.
+- `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and the worker has none of them. Optional: if
+  such a run is still open at the link, the link reports `NOT_FOUND`, so that the scheduler does not wait for the run.
 - `RunBlocked`: this run waits for other tasks and has given up its slot, so that another task runs. `RunUnblocked`: it
-  has a slot again. A run waits for a slot before it resumes, unless it gave up its wait. Any depth works on one worker.
+  has a slot again. A run waits for a slot before it resumes, unless it gave up its wait. One worker can run any depth.
 - `RunOutput`: a line that a task has printed, or its progress, before its result. Optional.
-- `ExecutorProcessGone`: a process has ended in which clients may have been.
+- `ExecutorProcessGone`: a process has ended, and clients may have been in it.
 - `CapacityChanged`: the number of tasks that can run at once has changed. Only with `ExecutorFeature.ELASTIC`, and only
   if `Node.is_elastic`.
 
 Mail out, to the object cache: `NeedObject`.
 
-An executor with `ExecutorFeature.CRASH` that starts processes and waits for them keeps their ids in
+An executor with `ExecutorFeature.CRASH` that starts processes, and itself waits for their end, keeps their ids in
 `scaler.process.strays.own`: the agent reaps all other children of its process.
 
 An executor must never block the agent's thread, or run user code in it. `tests/conformance/` has a test for each
@@ -75,10 +75,10 @@ ENTRY_POINTS = "scaler.engines"
 
 PROCESSES = "processes"
 FUTURES = "futures"
-"""The engine that is used if the text of the setting names a factory, as `module:factory`, and no engine."""
+"""The engine that is used if the setting is the name of a factory, `module:factory`, instead of an engine."""
 
 LOCAL_ENGINES = (PROCESSES, "inline")
-"""The engines whose tasks run in the agent's process or in its forks, which all have the same hashes of texts."""
+"""The engines whose tasks run in the agent's process or in its forks: there, a text has the same hash everywhere."""
 
 LINK, OBJECTS = "link", "objects"
 """The names of the link and of the object cache, in this order, among the peers of an executor's children."""
@@ -98,7 +98,7 @@ class ExecutorFeature(Enum):
     MEMORY = "memory"
     """the executor returns unused memory to the system"""
     WAITS = "waits"
-    """a task that waits by `task_context` reports the wait; otherwise only the task's client does (`ProcessorNews`)"""
+    """a task reports each wait through `task_context`; without this, only its client does (`ProcessorNews`)"""
     WATCH = "watch"
     """a worker reports which runs it executes, and in which processes (`ReportRuns`)"""
     ELASTIC = "elastic"
@@ -110,7 +110,7 @@ class ExecutorFeature(Enum):
     FRESH = "fresh processes"
     """a worker replaces its processes by new ones on request (`RestartProcesses`)"""
     ROWS = "tasks of many rows"
-    """a worker takes ranges, reports the split of a range (`SplitRows`), and splits all on request (`SplitAll`)"""
+    """a worker takes ranges, reports when it splits one (`SplitRows`), and splits all ranges on request (`SplitAll`)"""
 
 
 _NEEDS = {
@@ -122,7 +122,7 @@ _NEEDS = {
     "max_waiting_per_worker": ExecutorFeature.PROCESSES,
     "processor_memory_bytes": ExecutorFeature.PROCESSES,
 }
-"""The feature of the executor that each of these settings needs."""
+"""setting -> the feature that an executor needs if this setting has a value"""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Node:
     agent_token: bytes
     """the token with which clients inside the tasks prove to the scheduler which agent runs them"""
     is_elastic: bool = False
-    """whether the capacity of the executor determines how many workers take tasks, counted from the first one"""
+    """whether only the first workers take tasks: as many of them as the executor has capacity for"""
 
 
 class Executor(Protocol):
@@ -151,8 +151,8 @@ class Executor(Protocol):
     def capacity(self) -> int | None:
         """How many tasks the executor can run at once; None if unknown.
 
-        If the settings of a node name no number of workers, the node has this number of workers; if the number is None,
-        one for each core. With `ExecutorFeature.ELASTIC`, the number changes later.
+        This number is the default for the node's number of workers. If it is unknown, the default is one worker for
+        each core. With `ExecutorFeature.ELASTIC`, the number changes later.
         """
 
     @property
@@ -174,7 +174,8 @@ def worker_child(index: int) -> str:
 def load_executor(config: ClusterConfig) -> Executor:
     """Return the executor that runs the tasks of a node.
 
-    The engine `NAME` or `NAME://REST` is an entry point in the group `scaler.engines`, called with the whole text.
+    The engine `NAME` or `NAME://REST` is found by the entry point `NAME` in the group `scaler.engines`, which is called
+    with the whole text.
 
     Raises:
         ConfigError: if no engine has this name (the text lists the installed engines), or the engine cannot be loaded

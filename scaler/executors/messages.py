@@ -74,12 +74,12 @@ class SplitRows:
 
 @message
 class SplitAll:
-    """Link to workers: each worker makes each row of its ranges a run of its own."""
+    """Link to workers: split all ranges, so that each row is a run of its own."""
 
 
 @message
 class RestartProcesses:
-    """Link to workers: each worker replaces each of its processes when the present tasks of the process have ended."""
+    """Link to workers: replace each process of the worker when the tasks that the process has now have ended."""
 
 
 # With the object cache.
@@ -87,7 +87,7 @@ class RestartProcesses:
 
 @message
 class PauseTasks:
-    """Object cache to workers: start only tasks for which `may_start` returns true; None ends the pause."""
+    """Object cache to workers: start only tasks for which `may_start` is true. Without `may_start`, end the pause."""
 
     may_start: Callable[[RunTask], bool] | None
 
@@ -97,7 +97,7 @@ class NeedObject:
     object_id: ObjectId
     worker: ActorRef
     is_function: bool = False
-    """whether a task calls the object, so that its content must match its id"""
+    """whether the object is a function that a task calls: the id of a function must match its content"""
 
 
 @message

@@ -1,6 +1,7 @@
 """Supply: requests the objects that the tasks of one worker need, functions first, from the object cache.
 
 Used by the workers of all executors. A `Stock` records the objects of one process, or of all threads, of a worker.
+The path of an object:
 
     task needs it --NeedObject--> object cache --ObjectFound--> in stock
                          ^             |                          | no task needed it for some time,
@@ -20,7 +21,9 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
-"""While more objects than this are awaited, no task overtakes a task that lacks objects: each object takes memory."""
+"""While more objects than this are awaited, no task overtakes a task that lacks objects, since each object takes
+memory.
+"""
 
 
 def needs_of(task: RunTask) -> list[ObjectId]:
@@ -58,14 +61,14 @@ class Supply:
     """Requests the objects that the tasks of one worker need.
 
     Args:
-        ask: requests an object by id; the second argument is whether a task calls the object.
+        ask: requests an object by id; the second argument is whether the object is the function of a task.
     """
 
     def __init__(self, ask: Callable[[ObjectId, bool], None]) -> None:
         self._ask = ask
         self._awaited: set[ObjectId] = set()
         self._retried: dict[ObjectId, set[RunKey]] = {}
-        """by object that was unavailable once and is requested again: the runs that waited for the object then"""
+        """object that was unavailable once and is requested again -> the runs that waited for it at that time"""
 
     def has_all(self, stock: Stock, task: RunTask) -> bool:
         """Return whether all objects that the task needs are in stock. If not, request the missing objects."""

@@ -1,7 +1,7 @@
 """TaskQueue: the waiting tasks of one worker, by priority, and in order of arrival within one priority.
 
-All tasks of one priority are in one row, and nearly always there is only one row. A task that lacks an object steps
-aside, so that it does not block the tasks behind it, and later returns to the front.
+All tasks of one priority are in one row (a deque; not a row of a map), and nearly always there is only one row. A task
+that lacks an object steps aside, so that it does not block the tasks behind it, and later returns to the front.
 
 While tasks of several clients wait, they run in order of arrival, whatever their depth: otherwise a client whose tasks
 keep submitting tasks would overtake all others forever. The queue holds only some 50 ms of work. Tasks are counted by
@@ -31,7 +31,7 @@ def run_of(item: RunTask | RunCancel | RecallRequest | RunResult) -> RunKey:
 
 
 _SEVERAL = -1
-"""The value of `_account` for several accounts, which no account has: an account is never negative."""
+"""The value of `_account` while tasks of several accounts wait; no account has this number."""
 
 
 class TaskQueue:

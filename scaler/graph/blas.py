@@ -52,7 +52,8 @@ def _waves(consumers: Any, missing: Any) -> list[Any] | None:
 
     Args:
         consumers: the matrix of the graph: how often each node (column) needs each other node (row).
-        missing: the number of unfinished dependencies of each node, reduced in place; above 0 in or after a circle.
+        missing: the number of unfinished dependencies of each node, reduced in place. The number of a node in a circle,
+            or after one, stays above 0.
     """
     size, found = missing.size, 0
     waves: list[Any] = []

@@ -143,5 +143,5 @@ _CONTAINERS = _ROWS | {dict}
 
 
 def identity(value: Any) -> Any:
-    """Return `value`. A call of this function fetches a wanted stored object, whose value the client does not have."""
+    """Return `value`. As a call, it fetches a wanted stored object for a client that does not have its value."""
     return value

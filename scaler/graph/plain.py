@@ -76,7 +76,7 @@ def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) 
 
     Args:
         starts: where the dependencies of each node begin in `dependencies`.
-        missing: a number for each node, above 0 for nodes that never become ready: in a circle, or after one.
+        missing: a number for each node, above 0 for nodes that never become ready, in a circle or after one.
     """
     node = next(node for node, left in enumerate(missing) if left)
     seen: dict[int, int] = {}

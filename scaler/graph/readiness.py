@@ -1,7 +1,7 @@
 """Readiness: which nodes of a graph can run.
 
-The scheduler has a `Readiness` for each graph. A node fails with any of its dependencies. Nodes are identified by their
-positions. No recursion: a chain may have a million nodes.
+The scheduler has a `Readiness` for each graph. When a node fails, all nodes that depend on it fail, too. Nodes are
+identified by their positions. No recursion: a chain may have a million nodes.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Readiness:
         return ready
 
     def fail(self, position: int) -> Iterator[int]:
-        """Mark a node as failed, and yield the nodes that fail with it, the nearest first, each marked when yielded.
+        """Mark a node as failed. Then mark and yield each node that depends on it, directly or not, the nearest first.
 
-        Between two yielded nodes, nodes may be added and finished. A node that will be yielded later never becomes
+        Before the iterator is exhausted, nodes may be added and finished: a node still to be yielded never becomes
         ready.
         """
         states, consumers = self._states, self._consumers

@@ -115,7 +115,7 @@ _initialized: set[bytes] = set()
 def joblib_batch(
     batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
 ) -> Any:
-    """Run a batch. The batch is an argument, not the function of the task, because no other task uses its values."""
+    """Run a batch. The batch is an argument of the task, not its function: functions are kept for later tasks."""
     register()  # for a parallel call in the batch that names the back-end
     if initializer is not None and call not in _initialized:
         initializer(*initargs)
@@ -126,8 +126,8 @@ def joblib_batch(
 def register(*, make_default: bool = False) -> None:
     """Register the back-end, so that `joblib.parallel_backend("scaler")` finds it.
 
-    The keyword `client` of `parallel_backend` names the client that submits; by default it is one `Client()`. With
-    `make_default`, joblib uses the back-end from now on, even if no back-end is named.
+    `parallel_backend("scaler", client=client)` chooses the client that submits; the default is one `Client()` for the
+    whole process. With `make_default`, joblib uses the back-end from now on, even if no back-end is named.
     """
     register_parallel_backend(NAME, ScalerBackend, make_default=make_default)
 

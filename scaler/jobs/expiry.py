@@ -33,7 +33,7 @@ class Expiry:
         self._due.pop(place, None)
 
     def note_stamps(self, stamps: dict[Path, Stamp]) -> None:
-        """Note all present records. New, changed and removed records are read at the next check."""
+        """Store the stamps of all present records. New, changed and removed records are read at the next check."""
         self._due.update((place, 0.0) for place, _ in stamps.items() ^ self._stamps.items())
         self._stamps = stamps
 

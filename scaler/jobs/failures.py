@@ -8,7 +8,7 @@ from __future__ import annotations
 MAX_FAILURES_IS = " failed; max_failures is "
 
 LEAST_ENDED = 100
-"""Before this number of rows or tasks has finished, a fraction in `max_failures` applies only at the end."""
+"""Until this number of rows or tasks has ended, a fraction in `max_failures` is checked only when all have ended."""
 
 
 def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = False) -> bool:
@@ -16,8 +16,8 @@ def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = 
 
     Args:
         max_failures: how many may fail: a number, or, below 1, a fraction of `ended`; None: no limit.
-        ended: how many rows or tasks have finished, including failed ones.
-        is_end: whether all rows or tasks have finished.
+        ended: how many rows or tasks have ended, including failed ones.
+        is_end: whether all rows or tasks have ended.
     """
     if max_failures is None:
         return False

@@ -158,7 +158,7 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms, program: str = "") -> JobRecord:
-        """Create a job. If another program has just created a job of this name, open that job and keep its terms.
+        """Create a job. If another program has just created a job of this name, open that job, whose terms stay.
 
         Args:
             program: the program for which the job is created, shown to other programs that find the job locked.
@@ -232,7 +232,7 @@ class JobFolder:
     def in_use_error(self, place: Path) -> JobInUseError | None:
         """Return the error that `open` would raise if another program has the job open; None if no program has.
 
-        No lock is kept, since the scheduler that owns the folder may be about to start again.
+        No lock is held after this call, since the scheduler that owns the folder may be about to start again.
         """
         is_open, of_all = place in self._locks, None
         try:
@@ -289,7 +289,7 @@ class JobFolder:
         self._deletions.append(_deletion(part))
 
     def delete_some(self) -> bool:
-        """Delete files of removed jobs for about `REMOVAL_SECONDS`, at least one. Return whether files are left."""
+        """Delete one or more files of removed jobs, for about `REMOVAL_SECONDS`. Return whether files are left."""
         ends_at = time.monotonic() + REMOVAL_SECONDS
         while self._deletions:
             if next(self._deletions[0], _OVER) is _OVER:
@@ -325,12 +325,14 @@ class JobFolder:
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Examine due jobs for about `REMOVAL_SECONDS`, at least one. Remove expired jobs, unless in use or unreadable.
+        """Examine one or more due jobs, for about `REMOVAL_SECONDS`. Remove expired jobs, unless in use or unreadable.
 
-        Jobs that a scheduler finds at its start stay until the next search. Their programs may be about to reconnect.
+        In a folder that is not shared, the first check of a job found at the start does not remove it: its program may
+        be about to reconnect.
 
         Returns:
-            the places of examined jobs, each with its summary, or None if the job was removed; whether more are due.
+            the places of the examined jobs, each with the job's summary, or None if the job is gone; whether more are
+            due.
         """
         found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS
@@ -358,7 +360,7 @@ class JobFolder:
     def _is_removed(self, place: Path) -> bool:
         """Remove an expired job, unless another program has opened or changed the job. Return whether it was removed.
 
-        Until this program has locked the folder, nothing is removed, since its scheduler may be about to start again.
+        Until this program has locked the folder, nothing is removed: another scheduler may own it, and start again.
         """
         if not self.is_entered:
             return False

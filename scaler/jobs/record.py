@@ -186,7 +186,7 @@ class JobRecord:
         self._connection.lift_limits()
 
     def rest(self) -> None:
-        """End the present reading, so that a writing program can truncate the log. `renew` starts the next reading."""
+        """End the read transaction, so that a writing program can truncate the log. `renew` starts the next one."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
@@ -219,7 +219,7 @@ class JobRecord:
         if self.state not in STATES:
             raise RecordError(f"its state is unknown: {printable(self.state, NAME_CHARACTERS)}")
         if not isfinite(self.changed):
-            raise RecordError("its time of the last change is not a finite number")
+            raise RecordError("the time of its last change is not a finite number")
         marked = get("marked", b"")
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
 
@@ -227,7 +227,7 @@ class JobRecord:
         """Raise `RecordError` if the record claims more rows than a database of its size can hold."""
         most = schema.size_of(self.folder / DATABASE)
         if DIGEST_BYTES * self.rows > most:
-            raise RecordError(f"it names {self.rows:,} rows, and its database has room for {most // DIGEST_BYTES:,}")
+            raise RecordError(f"it claims {self.rows:,} rows, but its database has room for {most // DIGEST_BYTES:,}")
 
     def _examine(self, writing: bool) -> None:
         """Find missing data by a comparison of names, sizes and counts only, and record which data is missing."""
@@ -338,8 +338,8 @@ class JobRecord:
     def add_object(self, new: JobObject) -> None:
         """Store a function or a value of rows. Replace a damaged object that has the same id.
 
-        The job's terms name a function. If that function is missing or damaged, the next added function replaces it,
-        whichever client adds that.
+        The job's terms name a function. If that function is missing or damaged, the next function that any client adds
+        replaces it.
         """
         named = self.terms.function_id
         ids = self._objects.ids()
@@ -407,7 +407,7 @@ class JobRecord:
         return again
 
     def _started_rows(self) -> set[int]:
-        """Return the rows that may have started: rows that have ended at a worker, and marked rows."""
+        """Return the rows that may have started: rows that have ended at a worker, and rows that `mark` has marked."""
         started = set(self.marked)
         for first in self.ranges:
             ended, free = self._results.ended_rows(first), self._results.with_status(first, NO_WORKER)
@@ -506,11 +506,13 @@ class JobRecord:
 
     @property
     def is_compared(self) -> bool:
-        """Whether a call that did not start this version needs its rows, which therefore must not change."""
+        """Whether the rows of this version must not change, because a `map` or `start` that did not make it needs
+        them.
+        """
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that a call that did not start this version needs its rows."""
+        """Record that a `map` or `start` that did not make this version needs its rows."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:
@@ -609,7 +611,7 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of ended rows among `count` rows from `first` on: about `most_bytes`, at least one result."""
+        """Return results of ended rows among `count` rows from `first` on: one, or more up to about `most_bytes`."""
         return self._results.read(first, count, most_bytes)
 
     def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[RowResult], int]:

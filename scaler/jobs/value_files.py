@@ -43,7 +43,8 @@ class ValueFiles:
         """files to remove after the next commit; until then, table lines on disk still name these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Write a value to a file if it is large. Return the sizes of its frames, and the value, None if in a file.
+        """Write a value to a file if it is large. Return the sizes of its frames, and the value, or None if it is in a
+        file.
 
         While a table line on disk still names the file, the new value goes to the database, whatever its size.
         """

@@ -48,7 +48,7 @@ class PackedBlocks:
         if lengths is None:
             lengths, view = view[: 4 * count], view[4 * count :]
         if len(lengths) != 4 * count:
-            raise ValueError(f"{len(lengths)} bytes are not the lengths of {count} blocks")
+            raise ValueError(f"the lengths of {count} blocks take {4 * count} bytes, not {len(lengths)}")
         self._lengths, self._blocks = memoryview(lengths), view
         self._ends = list(accumulate(struct.unpack(f"<{count}I", lengths), initial=0))
         if self._ends[-1] != len(view):
@@ -149,7 +149,7 @@ def _unpack_special(view: memoryview, count: int) -> list[RowArguments]:
         rows.append(RowArguments(bytes(view[at : at + n_payload]), bytes(view[at + n_payload :][:n_ids]), frames))
         at += n_payload + n_ids + sum(sizes)
     if at != len(view):
-        raise ValueError(f"not a block of {count} rows: it has {len(view)} bytes, and its lengths add up to {at}")
+        raise ValueError(f"a block of {len(view)} bytes does not hold {count} rows: their lengths add up to {at}")
     return rows
 
 

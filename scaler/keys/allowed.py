@@ -26,7 +26,7 @@ HEAD = """\
 KEY_SHOWN = 8
 """The number of characters of a public key that users see: enough to find the line of the key in the list of keys."""
 SHARE_MOST = 100
-"""The greatest share of an owner. The share is the most tasks placed in one turn of the owner."""
+"""The greatest share of an owner."""
 AMOUNT_MOST = 2**53
 
 
@@ -58,9 +58,9 @@ class OwnerTerms:
     """The share and quotas of an owner.
 
     Attributes:
-        share: the most tasks of the owner that are placed in one turn, from 1.
-        tasks: the most open tasks of the owner at a time; 0: no limit.
-        n_bytes: the most bytes of the owner's values that the scheduler may know at a time; 0: no limit.
+        share: the number of turns that the owner gets for each turn of an owner with share 1.
+        tasks: how many tasks of the owner may be open at a time; 0: no limit.
+        n_bytes: how many bytes of the owner's values the scheduler may know at a time; 0: no limit.
     """
 
     share: int = 1
@@ -182,7 +182,7 @@ class AllowedKeys(Mapping[str, AllowedKey]):
         return cls(keys.values())
 
     def lockout_of(self, owner: str, today: date, roles: Collection[str]) -> Lockout | None:
-        """Return why no work of an owner may start; None if the owner has a valid key with one of the roles."""
+        """Return why no work of an owner may start; None if the owner has a valid key with one of these `roles`."""
         keys = [key for key in self.values() if key.name == owner and key.role in roles]
         ends = {key: why for key in keys if (why := key.why_invalid(today))}
         if len(ends) < len(keys):

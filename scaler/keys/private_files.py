@@ -1,6 +1,6 @@
 """Private files and folders: only the owner has ever been able to read, write or enter them, whatever the umask.
 
-Used for keys, jobs, the token of the page, stores and sockets. Errors do not quote the content of a file.
+Used for keys, jobs, the token of `scaler_ui`, stores and sockets. Errors do not quote the content of a file.
 """
 
 from __future__ import annotations

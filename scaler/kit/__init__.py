@@ -1,4 +1,4 @@
-"""The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. It knows nothing of tasks.
+"""The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. The kernel knows nothing of tasks.
 
 All actors of schedulers, agents and executors inherit from the `Actor` of this package.
 docs/explanation/actor-semantics.md lists the guarantees.

@@ -1,8 +1,8 @@
 """Actor and ActorRef: Pykka's actor model on a runtime that can afford one actor for every task.
 
 Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one
-dispatcher runs all actors in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka
-documents it. Inside the system, actors use `send`, which is one list append.
+dispatcher runs all actors in turn. Pykka's methods for other threads (`tell`, `ask`, `stop`, `proxy`) work as Pykka
+documents them. Inside the system, actors use `send`, which is one list append.
 
     send ------------------+
     tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type
@@ -38,7 +38,7 @@ ActorStop = pykka_messages._ActorStop
 
 
 class Question:
-    """A message from another thread that waits for an answer: either a value or an exception, exactly once."""
+    """A message whose sender, in another thread, waits for the answer: a value or an exception, exactly once."""
 
     __slots__ = ("_future", "message")
 
@@ -73,7 +73,7 @@ class _Inbox:
         self._ref._dispatcher.post(self._ref, message if future is None else Question(message, future))
 
     def get(self) -> Any:
-        raise ActorStoppedError("only the dispatcher takes mail out")
+        raise ActorStoppedError("only its dispatcher may take mail out of an inbox")
 
     def empty(self) -> bool:
         return not self._ref._mailbox
@@ -173,7 +173,7 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """message type -> function that returns the sender to charge with a failure; None: this actor is notified"""
+        """message type -> function that returns the sender, to charge it with a failure; None: notify this actor"""
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
@@ -298,7 +298,8 @@ class Actor(pykka.Actor):
     def stop_now(self) -> None:
         """End this actor normally, at once: `on_stop` runs now, and no handler is called after the current one.
 
-        Mail that still waits becomes dead letters; if the actor has a supervisor, the mail waits for its decision.
+        Mail that still waits becomes dead letters. If the actor has a supervisor, this mail waits for the supervisor's
+        decision.
         """
         ref = self._actor_ref
         if ref._actor is self:
@@ -342,7 +343,7 @@ class Actor(pykka.Actor):
 
     @handles(MessageRefused)
     def _message_refused(self, refused: MessageRefused) -> None:
-        """Fail this actor with the error of the shared actor that could not handle this actor's message."""
+        """Fail this actor with the error in the message: a shared actor could not handle a message of this actor."""
         raise refused.error
 
     @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)

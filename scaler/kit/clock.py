@@ -1,7 +1,7 @@
 """Time, as actors know it: a function that returns monotonic seconds, and timers that are messages.
 
-No actor reads a clock of its own. The shell of a process passes `time.monotonic`. A test passes a clock that it moves
-by hand, so that a whole scheduler runs without a sleep.
+No actor reads a clock of its own. A process passes a clock such as `time.monotonic` to its dispatcher. A test passes a
+clock that it moves by hand, so that a whole scheduler runs without a sleep.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Clock: TypeAlias = Callable[[], float]
 
 
 SWEEP_FROM = 1024
-"""The heap is never swept if it has at most this number of cancelled timers."""
+"""Cancelled timers are removed from the heap only if there are more than this number of them."""
 
 
 class Timer:
@@ -57,7 +57,8 @@ class Timer:
 class Timers:
     """All timers of one dispatcher, the earliest first.
 
-    Cancelled timers stay in the heap until most timers are cancelled, because a search costs more.
+    A cancelled timer stays in the heap, because a search for it would take long. Once most timers are cancelled, all
+    cancelled ones are removed together.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`. With an `owner`, send only if `owner` is still the actor at `ref`."""
+        """Send `message` to `ref` at `deadline`; with an `owner`, only if `owner` is still the actor at `ref`."""
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer
@@ -94,7 +95,7 @@ class Timers:
                 timer.fire()
 
     def count_cancelled(self) -> None:
-        """Count a cancelled timer in the heap. When most timers are cancelled, remove them from the heap."""
+        """Count one more cancelled timer. If most timers in the heap are cancelled, remove the cancelled ones."""
         self._cancelled += 1
         if self._cancelled > SWEEP_FROM and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].ref is not None]

@@ -1,9 +1,10 @@
 """The dispatcher: one thread that runs all actors of a process, one turn after the other.
 
-A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages; then the next actor has
-its turn. Actors that run last have their turns when no other actor has mail, and handle all their mail. Urgent mail
-(failures, supervision) is handled before every turn. The shell of the process calls `run` whenever something has
-arrived, and sleeps until `next_deadline` when no mail waits. The dispatcher never blocks and reads no clock of its own.
+In its turn, an actor handles the messages in its mailbox: all, or a part if there are more than `TURN_MESSAGES`. Then
+the next actor has its turn. Actors that are marked to run last have their turns when no other actor has mail. Urgent
+mail (failures, supervision) is handled before every turn. The main loop of the process, the shell, calls `run` whenever
+something has arrived, and sleeps until `next_deadline` when no mail waits. The dispatcher never blocks and reads no
+clock of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ RUN_MESSAGES = 8192
 
 
 class DeadLetters:
-    """The mailbox of all stopped actors: counts messages, and refuses questions."""
+    """The mailbox of all stopped actors: counts the messages, and refuses each `Question`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -96,9 +97,13 @@ class Dispatcher:
         return ref
 
     def attach(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` at a free address with the mail that waited; raises `ActorStoppedError` for other addresses."""
+        """Start `actor` at a vacant address, and deliver the mail that waits there.
+
+        Raises:
+            ActorStoppedError: if the address is not vacant.
+        """
         if ref._actor is not None or ref.is_stopped():
-            raise ActorStoppedError(f"{ref} has an actor, or has ended")
+            raise ActorStoppedError(f"cannot start an actor at {ref}: it has one, or the address is closed")
         ref._actor = actor
         ref._handlers = actor.handlers
         actor._actor_ref = ref
@@ -156,17 +161,18 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`. With an `owner`, only if it is still the actor at `ref`."""
+        """Send `message` to `ref` after `delay_seconds`; with an `owner`, only if that is still the actor at `ref`."""
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
 
     def run(self, budget: int = RUN_MESSAGES, flush: Callable[[], object] = _nothing) -> bool:
-        """Run actors until no mail waits (return True) or about `budget` messages were handled (return False).
+        """Run actors until no mail waits (return True), or until about `budget` messages were handled (return False).
 
         Args:
-            flush: sends outgoing messages, so that peers can work meanwhile. Called before an actor that runs last has
-                its turn, after the receivers of that actor's mail have had their turns, and at the end.
+            flush: sends the outgoing messages of actors, so that peers can work meanwhile. Called at the end, before
+                each turn of an actor that runs last, and after the turns of the actors to which that actor has sent
+                mail.
         """
         if self.is_closed:
             self._refuse_waiting()
@@ -189,7 +195,10 @@ class Dispatcher:
         return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
 
     def _run_mail(self, most: int) -> int:
-        """Run actors that do not run last, until no mail waits or `most` messages are handled; return the number."""
+        """Give turns to actors that are not marked to run last, until none has mail or `most` messages were handled.
+
+        Return the number of handled messages.
+        """
         ready, urgent = self._ready, self._urgent
         left = most
         while left > 0:
@@ -219,9 +228,9 @@ class Dispatcher:
             ref.send(message)
 
     def _run_ready(self, most: int) -> int:
-        """Give actors turns until an actor had several messages, urgent mail waits, or `most` messages were handled.
+        """Give turns to actors. Stop after an actor with several messages, at urgent mail, or after `most` messages.
 
-        Return the number of handled messages. Turns with one message are inlined here, because most turns have one.
+        Return the number of handled messages. A turn with one message is inlined here, because most turns have one.
         """
         ready, urgent = self._ready, self._urgent
         next_ref = ready.popleft
@@ -296,7 +305,7 @@ class Dispatcher:
         return handled
 
     def _refuse_or_fail(self, ref: ActorRef, actor: Actor, message: Any, error: BaseException) -> None:
-        """Charge a failure to the sender of the message if the handler is marked `charged_to`, else to the actor."""
+        """After an error: if the handler is marked `charged_to`, notify the message's sender; else end the actor."""
         senders = actor.handlers.senders
         if type(message) in senders and ref._actor is actor and isinstance(error, Exception):
             sender_of = senders[type(message)]
@@ -307,7 +316,7 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """Remove an actor that raised. Its mail waits if a supervisor may restart it, and else becomes dead letters."""
+        """Remove an actor that raised. With a supervisor, the actor's mail waits; else it becomes dead letters."""
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None
@@ -342,7 +351,7 @@ class Dispatcher:
             self._on_escalation(error)
 
     def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
-        """Put unhandled mail back into the mailbox, or count it as dead letters. Return the number of messages."""
+        """Put unhandled mail back; if the address is closed, it becomes dead letters. Return the number of messages."""
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):
@@ -354,7 +363,7 @@ class Dispatcher:
     # The end
 
     def close(self) -> None:
-        """Stop accepting mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
+        """Stop accepting mail. Waiting mail becomes dead letters; who waits for an answer gets `pykka.ActorDeadError`.
 
         Call this method in the thread of `run`, any number of times. No actor is notified, so stop the root first.
         """

@@ -30,18 +30,18 @@ class ChildStopped:
 
 @message
 class MessageRefused:
-    """Notifies a sender that a shared actor could not handle the sender's message, and has dropped the message."""
+    """Notifies a sender that an actor could not handle the sender's message. That actor drops it and continues."""
 
     message: Any
     error: Exception
 
 
 class ExplainedError(RuntimeError):
-    """An actor cannot continue, through no fault of its code. The text suffices, so no traceback is logged."""
+    """An actor cannot continue, but not because of a bug. The text of the error suffices, so no traceback is logged."""
 
 
 class UnknownMessageError(TypeError):
-    """An actor received a message without a handler: a bug of the sender, and a failure of the receiver."""
+    """An actor received a message for which it has no handler. This is a bug of the sender, but the receiver fails."""
 
 
 class ActorStoppedError(RuntimeError):

@@ -1,11 +1,12 @@
 """Supervisor: keeps children alive, by their specifications.
 
-A failed child is restarted at the same address, so its senders need not know; mail to the child waits. Restarts are
-counted against a budget. A supervisor with more than `times` failures within `within_seconds` fails itself, and its own
+A failed child is restarted at the same address, so its senders need not know; mail to the child waits. Each failure
+counts against a budget: a supervisor with more than `times` failures within `within_seconds` fails itself, and its own
 supervisor decides (escalation). A root that fails ends the process.
 
-A permanent child that ends normally is restarted at the same address, without a charge to the budget and in the
-ordinary lane. A child that ends at once, again and again, wastes time but blocks no other actor.
+A permanent child that ends normally is also restarted at the same address. Its end does not count against the budget,
+and the restart is not urgent mail. So a child that ends at once, again and again, wastes time but blocks no other
+actor.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How to create a child, and when to restart the child. A `factory` that raises is a failure of the child."""
+    """How to create a child, and when to restart the child. If `factory` raises, the child has failed."""
 
     name: str
     actor_type: type[Actor]
@@ -68,14 +69,14 @@ class RestartBudget:
 
 @dataclass(frozen=True)
 class BackOff:
-    """The wait before a restart: 0, then `first_seconds`, then each time `factor` times as long, to `most_seconds`."""
+    """The wait before a restart: 0, then `first_seconds`, then `factor` times the last wait, up to `most_seconds`."""
 
     first_seconds: float = 0.05
     factor: float = 2.0
     most_seconds: float = 5.0
 
     def delay_seconds(self, recent_failures: int) -> float:
-        """Return the seconds to wait before a restart, by the number of failures that count for the budget."""
+        """Return the wait before a restart; `recent_failures`: how many failures count against the budget now."""
         if recent_failures <= 1:
             return 0.0
         exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold
@@ -83,7 +84,7 @@ class BackOff:
 
 
 class RestartBudgetExceededError(RuntimeError):
-    """A supervisor restarted its children more often than its budget allows."""
+    """The children of a supervisor failed more often than its budget allows."""
 
 
 @message
@@ -101,7 +102,7 @@ class Supervisor(Actor):
     A supervisor that is itself restarted creates new addresses for its children.
 
     Args:
-        on_restart: called with name and error of a child that failed and will be restarted; must not raise.
+        on_restart: called with the name and the error of each child that failed and will be restarted; must not raise.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class Supervisor(Actor):
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:
-        """Return the name of a child whose end is not handled yet; None if the message about its end is out of date."""
+        """Return the child's name if its end still has to be handled; None if the message about it is out of date."""
         name = self._names.get(child)
         return name if name is not None and self._is_waiting(name) else None
 
@@ -223,7 +224,7 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start children that do not run, in order. If siblings depend on each other, stop at the first failure."""
+        """Start those children that do not run, in order. Stop at the first failure, except with `ONE_FOR_ONE`."""
         for name in names:
             if self._is_waiting(name):
                 self._start(name)

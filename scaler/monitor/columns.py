@@ -10,7 +10,7 @@ from scaler.monitor import units
 from scaler.monitor.model.workers import SEEN_SECONDS, WorkerView
 
 SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
-"""The kinds of values, in this order: permille of a core, bytes, counts, microseconds, and texts."""
+"""The kinds of values, in this order: CPU time in permille of a core, bytes, counts, times in us, and texts."""
 _SCALES = {SHARE: 1e3, LAG: 1e6}
 """By kind of value: the divisor that turns a value into cores or seconds."""
 
@@ -25,18 +25,18 @@ class ViewRow(NamedTuple):
 
     @property
     def agents(self) -> Sequence[WorkerView]:
-        """One worker of each agent in the row."""
+        """For each agent in the row, one of its workers."""
         return list({worker.agent.agent: worker for worker in self.workers}.values())
 
     @property
     def seen_seconds(self) -> float:
-        """Seconds since the last message of the row's agent that has been silent for longest."""
+        """Seconds since the last message of the agent; if the row has several, of the one silent for longest."""
         return max(worker.seen_seconds for worker in self.workers)
 
 
 @dataclass(frozen=True)
 class TableField:
-    """A column of a table. Rows are sorted by numbers from the largest, and by names from A."""
+    """A column of a table. By default, numbers are sorted in descending order, and names in ascending order."""
 
     name: str
     key: str
@@ -85,7 +85,7 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """Return the lag of a worker, or the length of its agent's silence if that is longer and exceeds `SEEN_SECONDS`."""
+    """Return the lag of a worker, or the silence of its agent if that is longer and exceeds `SEEN_SECONDS`."""
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
@@ -145,6 +145,6 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts contains `wanted`, ignoring case; with `!rest`, whether none contains `rest`."""
+    """Return whether one of the texts contains `wanted`, ignoring case; for `!rest`, whether none contains `rest`."""
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

@@ -84,7 +84,7 @@ def _not_allowed(place: Endpoint) -> ConfigError:
 
 
 def _is_listening(place: Endpoint) -> bool:
-    """Return whether a process listens at a socket; the socket file of a killed scheduler remains.
+    """Return whether a process listens at a socket. The file of the socket alone may be left by a killed scheduler.
 
     Raises:
         ConfigError: if this user may not connect, or does not trust the user who listens.

@@ -1,7 +1,7 @@
 """Metrics: the state of a cluster in the text format of Prometheus.
 
-While the scheduler is silent, `scaler_up` is 0 and the metrics of the cluster are left out, so that graphs have gaps
-instead of old values. The number of rows is bounded.
+While the scheduler is silent, `scaler_up` is 0 and the metrics of the cluster are left out, so that diagrams have gaps
+instead of old values. The number of time series is bounded.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 WORKERS_MOST = 2_000
-"""The largest number of workers that have rows of their own. `scaler_workers` counts all workers."""
+"""At most this many workers, and this many agents, have metrics of their own. `scaler_workers` counts all workers."""
 NAMES_MOST = 256
-"""The largest number of functions, of clients, and of kinds of failures that have rows of their own."""
+"""At most this many functions, this many clients, and this many kinds of failures have metrics of their own."""
 _ENDS = ("success", "failed", "canceled", "other")
 _WORKER_LABELS = ("agent", "host", "worker")
 
 
 def exposition(model: Model, now: float) -> bytes:
-    """Return the state of a model as metrics; `now` is in seconds, by the clock of the model's messages."""
+    """Return the state of a model as metrics; `now`: seconds, by the same clock as in `Model.take`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(model, now))
     return generate_latest(registry)

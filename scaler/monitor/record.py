@@ -21,9 +21,9 @@ from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""The time, after a signal, to wait for the message with the last tasks. The scheduler sends one each second."""
+"""How long to wait, after a signal, for the message with the last tasks. The scheduler sends one each second."""
 GRAPHS_SECONDS = 3.0
-"""The additional time to wait, after a signal, while nodes of known graphs are missing."""
+"""How much longer to wait, after a signal, while nodes of known graphs are missing."""
 STARTED = "the recording has started"
 
 
@@ -60,7 +60,7 @@ def record(
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[list[float]]:
-    """Let SIGINT and SIGTERM set the end time of the recording. Outside of the main thread, do nothing."""
+    """Yield a list with the end time of the recording, which SIGINT and SIGTERM set; only in the main thread."""
     ended = [float("inf")]
 
     def end(*_signal: object) -> None:

@@ -1,4 +1,4 @@
-"""The model as plain data for programs, which `scaler_top --once --json` prints. Ids are hexadecimal."""
+"""The model as plain data for programs: what `scaler_top --once --json` prints. Ids are hexadecimal."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from scaler.wire.messages.monitor import StateHead
 
 PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
-"""The longest wait for a connection before the next attempt to connect. The wait grows with each attempt."""
+"""The longest time from one attempt to connect to the next. The time doubles with each failed attempt."""
 _READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
 _CONNECTED, _NO_LISTENER = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
 _CONNECT_MS = 200
@@ -122,7 +122,7 @@ class Subscriber:
     def refusal(self) -> str:
         """The reason for which the scheduler refuses this subscriber; empty if the scheduler accepts it.
 
-        After the first connection, only refusals by the scheduler count. Another program may use the address for a
+        After the first connection, refusals by other programs are ignored: one may use the scheduler's address for a
         while.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
@@ -186,7 +186,7 @@ class Subscriber:
         return [descriptor for descriptor in descriptors if descriptor in ready]
 
     async def news(self, seconds: float = 1.0) -> list[News]:
-        """Return new messages; if no message has arrived, wait for at most `seconds`."""
+        """Return new messages. If none has arrived, wait for one, at most `seconds` and at most `PAUSE_SECONDS`."""
         received = self.receive()
         if received:
             return received
@@ -256,5 +256,5 @@ class Subscriber:
 
 def _checked(topics: Collection[str]) -> set[str]:
     if not all(isinstance(topic, str) for topic in topics):
-        raise TypeError(f"a topic is a str: {topics!r}")
+        raise TypeError(f"each topic must be a str: {topics!r}")
     return set(topics)

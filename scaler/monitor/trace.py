@@ -1,8 +1,8 @@
 """Trace: the tasks of some seconds, from the monitor stream, as a file for Perfetto and Chrome.
 
-The file has lanes with the runs of each worker and with waiting tasks, and arrows between the nodes of graphs. The
-stream has up to 500 single tasks a second. Above that, the trace is a sample, and the file has the number of tasks left
-out. The size of the file is bounded.
+The file has a lane with the runs of each worker, lanes with waiting tasks, and arrows between the nodes of graphs. The
+stream contains up to 500 single tasks a second. If there are more, the trace is a sample, and the file has the number
+of tasks that were left out. The size of the file is bounded.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Trace:
             self.left_out += max(0, head.total - head.shown)
 
     def _add(self, tasks: list[StateTask]) -> bool:
-        """Add tasks, except tasks that ended before the recording. Return whether there were such exceptions."""
+        """Add the tasks that had not ended before the recording. Return whether there were also tasks that had."""
         has_old = False
         for task in tasks:
             if task.ended_us and task.ended_us < self._started_us:
@@ -167,7 +167,7 @@ class Trace:
 
 
 class _Lanes:
-    """Gives each worker a lane, and more lanes if its runs overlap because one of them waits for nested tasks."""
+    """Assigns runs to lanes: one per worker, or more if its runs overlap, as one of them waits for nested tasks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

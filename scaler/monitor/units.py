@@ -22,7 +22,7 @@ _BYTES = ("b", "k", "m", "g", "t", "p")
 
 
 def count(number: float | None, width: int = 99) -> str:
-    """Return a count as `9,120,377`, or as `9.1M` if that is too wide. Four digits lose their comma first."""
+    """Return a count as `9,120,377`, or as `9.1M` if that is too wide. Four-digit numbers first lose their comma."""
     if number is None:
         return UNKNOWN
     for text in (f"{number:,.0f}", f"{number:.0f}" if number < 10_000 else ""):

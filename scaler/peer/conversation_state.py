@@ -23,7 +23,7 @@ class ConversationState:
     """The state of one peer's conversation with schedulers. Each event changes the state and returns the next action.
 
     Args:
-        is_waiting: returns whether work that may time out waits for the scheduler.
+        is_waiting: returns whether there is work that waits for the scheduler and may time out.
     """
 
     def __init__(self, patience: Patience, is_waiting: Callable[[], bool]) -> None:
@@ -70,12 +70,14 @@ class ConversationState:
         return self.happened(states.RESUMED if is_resumed else states.RESET, now)
 
     def refused(self, is_certain: bool, now: float) -> Action:
-        """Return what to do after a refusal. After the first welcome, an uncertain refusal counts as a lost connection,
-        because another program may have taken the address for some time.
+        """Return what to do after a refusal.
+
+        If a scheduler has accepted this peer before, an uncertain refusal counts as a lost connection, because another
+        program may have taken the address for some time.
 
         Args:
-            is_certain: whether the refusal came from this side, from the scheduler that accepted this peer, or from a
-                scheduler with the expected key.
+            is_certain: whether the refusal came from this process, from the scheduler that accepted this peer, or from
+                a scheduler with the expected key.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CONNECTION_LOST, now)
@@ -86,19 +88,19 @@ class ConversationState:
         return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:
-        """Record that a message arrived on an established connection. A request for a hello does not count."""
+        """Record that a message arrived after the welcome. The scheduler's request for a hello does not count."""
         self._has_messages = True
         self._times.unanswered_since = inf
 
     def started_waiting(self, now: float) -> None:
-        """Record that work waits for the scheduler now. Without this call, the time-out counts from the next `look`."""
+        """Record that work now waits for the scheduler. Without this call, its time-out counts from the next `look`."""
         if self._times.unanswered_since < inf:
             self._plan(now)
 
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the due action; repeat until it is `NOTHING`. Time in which the process was stopped is not counted."""
+        """Return the due action; call again until it is `NOTHING`. Time in which the process was stopped is ignored."""
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
             return NOTHING

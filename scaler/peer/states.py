@@ -1,7 +1,8 @@
-"""The conversation of a peer with schedulers, as a table: state and event to the next state and what to do.
+"""The conversation of a peer with schedulers, as a table: for each state and event, the next state and the action.
 `docs/reference/conversation-states.md` and the table in `protocol/README.md` are drawn from this table.
 
-Clients and agents follow the table. An event without an entry for the state is late but legal: it changes nothing.
+Clients and agents follow the table. An event without an entry for the present state is late but legal: it changes
+nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FINAL = frozenset({ENDED})
 PAUSE_OVER = Event("pause over")  # time: the next connection is due
 OPENED = Event("opened")  # there is a new connection
 RESUMED = Event("resumed")  # welcome: the scheduler has kept the session
-RESET = Event("reset")  # welcome: a new session starts, also the first one
+RESET = Event("reset")  # welcome: a new session starts, for instance the first one
 REPLACED = Event("replaced")  # welcome: from another scheduler than the last one
 REFUSED = Event("refused")  # the hello was not accepted, or it is impossible to connect to such an address
 HELLO_REQUESTED = Event("hello requested")  # the scheduler asks for a hello: it does not know this connection
@@ -31,12 +32,12 @@ UNREADABLE = Event("unreadable")  # the received bytes are not a message of a sc
 UNREADABLE_TOO_OFTEN = Event(
     "unreadable too often"
 )  # the fifth unreadable message in a row, without a readable one in between
-SILENCE = Event("silence")  # time: a question has gone unanswered for too long
-HEARTBEAT_DUE = Event("heartbeat due")  # time
+SILENCE = Event("silence")  # time: a hello or a heartbeat has gone unanswered for too long
+HEARTBEAT_DUE = Event("heartbeat due")  # time: the next heartbeat is due
 TIMED_OUT = Event("timed out")  # time: the work that waits for a scheduler has reached its time-out
 LEAVE = Event("leave")  # this peer ends its session
 GOODBYE_RECEIVED = Event("goodbye received")  # the scheduler sent a goodbye, requested or not
-GOODBYE_OVER = Event("goodbye over")  # time: the goodbye needs no answer, or has waited long enough for one
+GOODBYE_OVER = Event("goodbye over")  # time: the goodbye needs no answer, or none has arrived in time
 
 NOTHING = Action("nothing")
 OPEN = Action("open")  # open a new connection; the event `opened` or `refused` follows
@@ -46,8 +47,8 @@ RESUBMIT = Action("resubmit")  # submit all open work again
 START_OVER = Action("start over")  # forget what the last scheduler knew, then submit all open work again
 HEARTBEAT = Action("heartbeat")  # send a heartbeat
 CLOSE = Action("close")  # close the connection
-SEEK = Action("seek")  # keep the connection open without reading it, until the next one is up or also silent
-EXPIRE = Action("expire")  # end all work that waits, with a time-out
+SEEK = Action("seek")  # keep the connection open, unread, until the next connection is up, or is silent, too
+EXPIRE = Action("expire")  # end all waiting work with a time-out error
 GIVE_UP = Action("give up")  # close the connection, and end all work that cannot be sent or read
 GOODBYE = Action("goodbye")  # send the goodbye, as the last message of the connection
 END = Action("end")  # close the connection, if there is one, for good

@@ -1,4 +1,4 @@
-"""Times: when a conversation has something to do, if nothing happens until then.
+"""Times: when a conversation has to do something, if nothing happens before.
 
 All times are seconds of one monotonic clock, which the caller reads; infinity means never.
 """
@@ -12,22 +12,22 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""A peer opens a new connection after the longer of this silence and the time of `SILENT_HEARTBEATS` heartbeats."""
+"""A peer opens a new connection after this silence, or after that of `SILENT_HEARTBEATS` heartbeats if it is longer."""
 
 HEARTBEATS_IN_TIMEOUT = 4
-"""The least number of heartbeats that a peer sends in the time after which the scheduler takes the peer for dead."""
+"""A peer sends at least this many heartbeats in the time after which the scheduler takes a silent peer for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
-"""The shortest and the longest pause before the next connection, in this order. Pauses begin with the second loss in a
-row, and double with each further loss, without a random part. ZeroMQ itself spreads the attempts to reach a host
-that does not answer.
+"""The shortest and the longest pause before the next connection, in this order. After a first loss there is no pause.
+From the second loss in a row on, the pause doubles with each loss. It has no random part: ZeroMQ itself spreads the
+attempts to reach a host that does not answer.
 """
 
 GOODBYE_SECONDS = 1.0
 """How long a peer waits for the answer to its goodbye."""
 
 LATE_SECONDS = 1.0
-"""If `look` is called this much later than planned, the process of the peer was stopped or starved in between."""
+"""If `look` is called this much later than planned, the process of the peer has been stopped or starved meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Times:
         self._silence_seconds = patience.silence()
         self._opened_at = -inf
         self._losses = 0
-        """the number of lost connections since a message last arrived after a welcome"""
+        """the number of losses in a row, counted from the last connection on which a message followed the welcome"""
         self.opens_at = -inf
         self.heartbeat_at = inf
         self.leaves_at = inf
         self.unanswered_since = inf
-        """the time of the oldest unanswered hello, heartbeat or loss of a connection, from which silence counts"""
+        """when the oldest unanswered hello or heartbeat was sent, or a connection was lost: silence counts from then"""
         self.waiting_since = inf
 
     # What was done
@@ -115,7 +115,9 @@ class Times:
         self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
 
     def paused(self, seconds: float) -> None:
-        """Move the times later by the `seconds` in which this process was stopped. These seconds do not count."""
+        """Move the starts of all intervals later by the `seconds` for which the process was stopped. These do not
+        count.
+        """
         self._opened_at += seconds
         self.unanswered_since += seconds
         self.waiting_since += seconds
@@ -123,13 +125,13 @@ class Times:
     # What is due
 
     def silent_at(self) -> float:
-        """Return when the peer replaces this silent connection; infinity without a connection or a due answer."""
+        """Return when the peer replaces its silent connection; infinity if there is none, or no answer is expected."""
         if self.unanswered_since == inf or self.opens_at < inf:
             return inf
         return max(self.unanswered_since, self._opened_at) + self._silence_seconds
 
     def timeout_at(self) -> float:
-        """Return when the waiting work times out without an answer; infinity if no work waits or no answer is due."""
+        """Return when waiting work times out without an answer; infinity if no work waits, or no answer is expected."""
         if inf in (self.waiting_since, self.unanswered_since):
             return inf
         return max(self.unanswered_since, self.waiting_since) + self.timeout_seconds

@@ -1,4 +1,4 @@
-"""Values of users to bytes and back: functions, classes, modules; and the part of a value that cannot be serialised.
+"""Serialises and reads values of users: functions, classes, modules; and finds the part that cannot be serialised.
 
 Used by clients and processors. The scheduler and the agents see only frames of bytes.
 """

@@ -1,6 +1,7 @@
-"""Culprits: finds the part of a value that cannot be serialised, or the code that could not read it, after a failure.
+"""Culprits: after a failure, finds the part of a value that cannot be serialised, or the code that could not read it.
 
-Used for error messages only. The search takes bounded time, and continues inside a part that fails.
+Used for error messages only. The search takes bounded time. Inside a part that fails, it continues to the innermost
+one.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from scaler.pickling.pickler import Pickler
 from scaler.texts import described, shown
 
 SEARCH_SECONDS = 0.25
-"""The CPU time after which the search ends. Code of a searched value may delay the end."""
+"""The CPU time after which the search ends. The end is later if the code of a searched value takes longer."""
 
 DEPTH_MOST = 16
 """The greatest depth of the search. Longer paths would not help a reader."""
 
 _READERS = frozenset({"_frozen_importlib", "cloudpickle", "copyreg", "importlib", "pickle", "scaler"})
-"""The packages whose code reads values."""
+"""The packages that unpickle values. An error message names only functions outside of these packages."""
 
 _STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """The types whose values can always be serialised. Values of derived classes may contain anything."""
 
 PARTS_MOST = 100_000
-"""The most parts of one value that are checked."""
+"""At most this many parts of one value are checked."""
 
 ALONE_MOST = 16
-"""The most parts of a value that are serialised one by one. A longer list of parts is first halved to this length."""
+"""At most this many parts of a value are serialised one by one. A longer list of parts is halved to this length."""
 
 _Part: TypeAlias = tuple[str, object, object]
 """A part of a value: the form of its name, such as `[{}]`; the key that fills the placeholder; and the part itself."""
@@ -121,7 +122,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the first failing part and all later ones. A few good parts may come first, as groups are tested."""
+        """Return the parts from the first failing one on. Good parts may precede it, as groups of parts are tested."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2
@@ -201,7 +202,7 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield the values that an object reduces to. If the reduction raises, yield nothing: the object is the culprit."""
+    """Yield the values that an object reduces to. If its `__reduce_ex__` raises, yield nothing: it is the culprit."""
     try:
         reduced: Any = value.__reduce_ex__(5)
     except BaseException as error:  # the `__reduce__` of any class

@@ -1,7 +1,8 @@
 """Loaded modules: which modules of the user's program are loaded, and which of them were edited and reloaded since.
 
-Used by clients, which send the code that they have loaded, and by workers, which import again what depends on changed
-code. IPython's `%autoreload` changes functions in place. No module is imported here, and no code of a module runs.
+Used by clients, which send the code that they have loaded, and by workers, which import modules again that depend on
+changed code. A module counts as reloaded if its values or the code of its functions have changed, because IPython's
+`%autoreload` changes functions in place. No module is imported here, and no code of a module runs.
 """
 
 from __future__ import annotations
@@ -35,15 +36,16 @@ Version: TypeAlias = tuple[Stamp, Contents | None]
 
 
 class ModuleVersions:
-    """The versions of some modules that this process has loaded, to find the modules that were edited or reloaded."""
+    """The versions of some modules that this process has loaded, to find those that were edited and reloaded."""
 
     def __init__(self) -> None:
         self._known: dict[str, Version] = {}
 
     def find_new(self, files: Mapping[str, str | os.PathLike[str]]) -> dict[str, Version]:
-        """Return the modules that were not accepted yet, or whose file was edited.
+        """Return the modules that were not accepted yet, or were edited since.
 
-        A module that was edited and not reloaded does not count, because this process still has its former version.
+        A loaded module that was edited counts only if it was also reloaded: else this process still has its former
+        version.
         """
         found: dict[str, Version] = {}
         for name, path in files.items():
@@ -194,9 +196,7 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of the packages `tops`, and of the user's packages that may use `tops` in their
-    sources.
-    """
+    """Return the loaded modules of the packages `tops`, and of the user's packages whose sources mention them."""
     found = {name.partition(".")[0] for name in sys.modules}.intersection(tops)
     words: dict[str, set[str]] = {}
     for name, file in own_modules().items() if found else ():

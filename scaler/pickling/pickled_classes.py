@@ -1,10 +1,10 @@
-"""Pickled classes: sends a class of the main script in results as its identity, and its pickle for other processes.
+"""Pickled classes: a result has a class of the main script as an id, and as a pickle for processes without the class.
 
-cloudpickle pickles such a class by value with each object, which is slow. In the program that defines the class it is
-also wrong: the methods would become copies, which see the globals that the worker had.
+cloudpickle would pickle such a class by value with each object, which is slow. It would also be wrong in the program
+that defines the class: the object would get a copy of the class, whose methods see the globals of the worker.
 
-Processors write results with `dumps`; reading a result calls `read_class`. A class that the program itself defines
-never changes.
+Processors write results with `dumps`; reading a result calls `read_class`. A class that the reading program has defined
+itself is never changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scaler.pickling import pickler
 from scaler.pickling.pickler import Reduced, is_by_value
 
 _CLASSES_MOST = 256
-"""The most classes whose pickles are kept."""
+"""At most this many pickles of classes are kept."""
 
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
@@ -31,7 +31,7 @@ _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_crea
 """Private parts of cloudpickle, None if missing: the table of classes by id; the function that gives classes ids."""
 
 _PYTHONS = "_abc_impl"
-"""The name of an attribute that Python sets, although it does not begin and end with two underscores."""
+"""The name of an attribute that Python itself sets, although the name has no double underscores at its ends."""
 
 _STEADY = frozenset(
     {FunctionType, BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, classmethod, staticmethod, property}
@@ -99,7 +99,7 @@ def _values_of(classes: list[type]) -> list[Any]:
 
 
 def _is_steady(name: str, value: Any) -> bool:
-    """Return whether an attribute changes only by assignment, as do all attributes that Python itself sets."""
+    """Return whether an attribute can change only by assignment, which is true of all that Python itself sets."""
     if type(value) is tuple:
         return _STEADY.issuperset(map(type, value))
     return type(value) in _STEADY or name == _PYTHONS or (name.startswith("__") and name.endswith("__"))

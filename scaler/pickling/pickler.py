@@ -1,10 +1,10 @@
-"""The pickler of functions, arguments and results: cloudpickle's, for more classes and functions of the main script.
+"""The pickler of functions, arguments and results: cloudpickle's, extended to more classes and functions.
 
 cloudpickle loses the slots of a class that it sends by value. It sends a function with a cache (`functools.cache`,
 `functools.lru_cache`) by name, which fails for functions of the main script. It cannot send a
-`functools.cached_property`, which has a lock until Python 3.12. It sends the global random generators of `random` and
-NumPy with their state, for example with `random.gauss`; this pickler sends them by reference, so that the worker draws
-from its own. From version 3.1.3 on cloudpickle leaves out the file name of code, which tracebacks need.
+`functools.cached_property`, which contains a lock before Python 3.12. It sends the global random generators of `random`
+and NumPy with their state, for example as a part of `random.gauss`; this pickler sends them by reference, so that the
+worker draws from its own. From version 3.1.3 on, cloudpickle leaves out the file name of code, which tracebacks need.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Reduced: TypeAlias = Any
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3
-"""cloudpickle makes a class with a function; this is the position of the class attributes among its arguments."""
+"""The function with which cloudpickle makes a class has the class attributes as its argument at this position."""
 
 _OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
 """Attributes that `functools.lru_cache` sets itself."""
@@ -136,7 +136,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 Pickler: Any = _Pickler if sys.implementation.name == "cpython" else cloudpickle.Pickler
-"""The class of the pickler: in CPython `_Pickler`; elsewhere that of cloudpickle, which has other hooks there."""
+"""The class of the pickler: `_Pickler` in CPython. Other Pythons use cloudpickle's, which has other hooks there."""
 
 
 def dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:

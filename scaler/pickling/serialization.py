@@ -34,27 +34,27 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
 Frames: TypeAlias = Sequence[Buffer]
 
 INLINE_BYTES = 16 * 1024
-"""The largest value that is sent inside the header of a message; a larger one is sent as frames or is an object."""
+"""The size up to which a value is sent in the header of a message. A larger one is sent as frames, or is an object."""
 
 FRAME_BYTES = 8 * 1024
-"""The largest argument in the block of its call. Larger arguments are sent as frames, which are not copied."""
+"""The size up to which an argument is sent in the block of its call. A larger one is sent as frames, without a copy."""
 
 CARRIED_BYTES = 1 << 20
-"""The most bytes of frames that are sent with one call. Arguments beyond this limit become objects."""
+"""The size up to which the frames of one call are sent with the call. Arguments beyond this limit become objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""The most bytes of values in one block of arguments. Above it, the largest values are sent outside the block."""
+"""The size up to which a block holds all values of its call. Above it, the largest are sent outside the block."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""The smallest value that is taken out of a large block. To send a smaller one separately costs more than it saves."""
+"""The size from which a value may be taken out of a large block. Smaller ones are not worth being sent separately."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
-"""The smallest buffer that is kept out of the pickle."""
+"""The size from which a buffer is kept out of the pickle."""
 
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
-"""Classes of Scaler, added by their modules, that plain pickle writes as cloudpickle does, in a third of the time."""
+"""Classes of Scaler that plain pickle writes as cloudpickle does, in a third of the time. Their modules add them."""
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
 _PLAIN_DEPTH = 3
@@ -76,7 +76,7 @@ class Serializer(abc.ABC):
 
 
 class DefaultSerializer(Serializer):
-    """Serialises with cloudpickle. For plain values a shortcut makes the same bytes in a fraction of the time."""
+    """Serialises with cloudpickle. Plain values are pickled without cloudpickle into the same bytes, in less time."""
 
     def serialize(self, obj: Any) -> bytes:
         data = _plain(obj)
@@ -94,7 +94,7 @@ DEFAULT_SERIALIZER = DefaultSerializer()
 def _plain(obj: Any) -> bytes | None:
     """Return the pickle of a value that refers to no class or function, or None if it may refer to one.
 
-    For values that name a global, cloudpickle may differ from the plain pickler: it pickles `__main__` by value.
+    cloudpickle may write a value that refers to a global differently: it pickles those of `__main__` by value.
     """
     return pickle.dumps(obj, 5) if _is_plain(obj, _PLAIN_DEPTH) else None
 
@@ -113,7 +113,7 @@ def _are_plain(values: Collection[Any], depth: int) -> bool:
 
 
 class _OutOfBandBytes:
-    """Pickles large `bytes` as a buffer out of band, which pickle itself does only for other types."""
+    """Makes pickle send large `bytes` as an out-of-band buffer, which it does by itself only for other types."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -127,7 +127,7 @@ BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().a
 
 
 def _dumps(is_result: bool = False) -> Callable[..., bytes]:
-    """Return the function that pickles values that are not plain, for results of tasks or for other values."""
+    """Return the function that pickles values that are not plain; `is_result`: for results of tasks."""
     from scaler.pickling import pickled_classes, pickler  # noqa: PLC0415
 
     return pickled_classes.dumps if is_result else pickler.dumps
@@ -137,7 +137,7 @@ def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list
     """Serialise `obj`: one frame for a small value, more if the value holds large buffers.
 
     Args:
-        is_result: whether `obj` is the result of a task. The client already has the classes of results.
+        is_result: whether `obj` is the result of a task. If so, its classes are written as `pickled_classes` describes.
 
     Raises:
         SerializeObjectError: if `obj` cannot be serialised; the cause says why.
@@ -264,7 +264,7 @@ Named: TypeAlias = Callable[[str], Callable[..., Any]]
 
 
 def serves_nothing(name: str) -> Callable[..., Any]:
-    """Raise `DeserializeObjectError`, in a cluster that serves no named functions."""
+    """Raise `DeserializeObjectError`, because the cluster serves no function by this name."""
     raise DeserializeObjectError(
         f"this cluster serves no function by the name {name!r}: start it with --functions {name}=MODULE:FUNCTION"
     )
@@ -276,7 +276,7 @@ def serves_nothing(name: str) -> Callable[..., Any]:
 def exception_from_parts(
     kind: type[BaseException], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
 ) -> BaseException:
-    """Make an exception without a call of its constructor, which may require other arguments."""
+    """Make an exception without calling its constructor, which may require other arguments."""
     error = kind.__new__(kind, *arguments)
     BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
     error.__dict__.update(attributes)
@@ -284,7 +284,7 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """Sent in place of a serializer: the serializer, and the modules that are sent with a function."""
+    """Takes the place of the serializer in a function object: also has the modules that the function needs."""
 
     serializer: Serializer
     modules: bytes
@@ -293,7 +293,7 @@ class SerializerWithModules(NamedTuple):
 
 
 def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
-    """Return the frames of a function object: the serializer, with packed modules, and `function`.
+    """Return the frames of a function object: first the serializer and the packed `modules`, then `function`.
 
     Raises:
         SerializeObjectError: if the function or the serializer cannot be serialised.
@@ -359,34 +359,38 @@ VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
 only, so that the task may change it; a value whose frames are sent outside the block.
 """
 PICKLED = pickle.PROTO
-"""The first byte of a block that is one pickle of a tuple of positional arguments. This byte is no kind of argument."""
+"""The first byte of a block that is one pickle of all positional arguments. No kind of argument has this number."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
-    """Return one argument as bytes: the bytes of a value or the id of an object; `name`: empty if positional."""
+    """Return the entry of an argument in a block. `data`: the bytes of a value, or the id of an object.
+
+    Args:
+        name: the keyword; empty if the argument is positional.
+    """
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
 
 
 def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"") -> bytes:
-    """Return the entry in a block for an argument whose frames follow those of earlier arguments of the call.
+    """Return the entry of an argument whose frames are sent outside the block, after those of earlier arguments.
 
     Args:
-        pickle_of_them: the first frame of the argument, if small, which is part of the block.
+        pickle_of_them: the first frame of the argument, if it is small: then it is a part of the entry instead.
     """
     return argument_block(FRAMES, _FRAMES.pack(len(frames), size_of(frames)) + pickle_of_them, name)
 
 
 def result_argument(position: int) -> bytes:
-    """Return the entry in a block for a positional argument of a graph's node: the result of the node at `position`."""
+    """Return the entry of a positional argument that is the result of the graph's node at `position`."""
     return _RESULT_ARGUMENT.pack(RESULT, 0, 4, position)
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
     """Return the block of positional arguments; None if an argument is not plain, or the block is too large.
 
-    Millions of blocks may wait, so simple values are pickled with protocol 3, which saves 9 bytes. Each argument has a
-    pickle of its own if two arguments might share an object.
+    Millions of blocks may wait, so simple values are pickled with protocol 3, which saves 9 bytes. If two arguments
+    might share an object, each argument is pickled separately.
 
     Args:
         is_whole: whether the block contains all arguments of the call, so that it may be one pickle.
@@ -441,7 +445,7 @@ def read_arguments(
 
     Args:
         value: makes an argument from its bytes or from its frames.
-        stored: returns the argument for the id of an object, and takes whether the task may change the object.
+        stored: returns the argument that is an object, from the id of the object and whether the task may change it.
 
     Raises:
         ObjectTooLargeError: if frames were dropped on their way, for lack of memory.
@@ -485,12 +489,12 @@ def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
-    """Return the block with results in place of positions of nodes, and the ids of the results that are objects.
+    """Return the block with results in place of positions of nodes, and the ids of those results that are objects.
 
-    The scheduler calls this, so no value is unpickled.
+    The scheduler calls this function, which therefore unpickles no value.
 
     Args:
-        result: returns kind and data of the argument that replaces the position of a node.
+        result: returns kind and data of the result of the node at a position.
 
     Raises:
         ValueError: if the block is malformed, or `result` raises this error.

@@ -1,7 +1,7 @@
 """Shipped modules: the modules of a user's program that are sent to the workers with its functions, as their source.
 
 In a worker, a shipped module takes precedence over an installed one, and a new version replaces the version shipped
-before. The process that packed the modules keeps its own.
+before. In the process that packed the modules, nothing is replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Module: TypeAlias = ModuleType | str | os.PathLike[str]
 """A module or package, or its path: a `.py` file or a folder."""
 
 SOURCE_BYTES_MOST = 16 << 20
-"""The most bytes of source that one program sends. Each function of the program is sent with all of this source."""
+"""The size up to which one program sends sources. Each function of the program is sent with all of its sources."""
 
 
 class Source(NamedTuple):
@@ -71,7 +71,7 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack modules again that were edited and, if loaded, reloaded. Return whether a module has changed.
+        """Pack edited modules again; a loaded one only if it was also reloaded. Return whether a module has changed.
 
         Raises:
             ConfigError: if a module can no longer be sent.
@@ -110,7 +110,7 @@ class Shipped:
 
 
 _ORIGIN = int.from_bytes(os.urandom(8), "big")
-"""A random id of the process that imported this module first. Its forks have the same id, as they have its modules."""
+"""A random id of this process. A fork has the same id as its parent, because it has the same modules."""
 
 
 _NOT_SENT = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
@@ -221,7 +221,8 @@ def carried() -> bytes:
 def install(packed: bytes) -> None:
     """Make packed modules importable in place of the modules shipped before.
 
-    Modules that have changed, or mention changed modules, are removed from `sys.modules` and so imported again.
+    Modules that have changed, or mention changed modules, are removed from `sys.modules`, so that they are imported
+    again.
     """
     if packed == _installed.packed:
         return
@@ -244,7 +245,7 @@ def _unpacked(packed: bytes) -> Shipment:
 
 
 class _Offered(_ShippedFinder):
-    """Finds, after all other finders of a program, modules that were sent with a function that the program reads."""
+    """Finds modules that were sent with a function to this program, if none of its other finders finds them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

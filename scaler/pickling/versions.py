@@ -1,6 +1,6 @@
 """Versions: compares the package versions of the sender of a function with those of the process that reads it.
 
-Each difference is logged once. The comparison imports no module, and a difference refuses no function.
+Each difference is logged once. The comparison imports no module. A function is accepted in spite of differences.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def versions_used_by(function: Any) -> dict[str, str]:
 
 
 def modules_of(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of the modules of some values, without reading attributes of objects, which may run code."""
+    """Yield the names of the modules of some values. No attribute of an object is read, because that may run code."""
     for value in list(values):
         if issubclass(type(value), ModuleType):
             yield value.__name__

@@ -1,6 +1,6 @@
 """Allowance: a token bucket that limits how many lines of text pass per second, with a burst after a silence.
 
-Once the bucket is empty, no line passes until a tenth of a burst is available, so that lines pass in readable pieces.
+Once the bucket is empty, no line passes until a tenth of a burst is available, so that several lines pass in a row.
 Used by all modules that forward the output of tasks.
 """
 

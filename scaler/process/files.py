@@ -14,9 +14,9 @@ from scaler.config import ConfigError
 MANY_FILES = 65_536
 
 RESERVE = 0.1
-"""Free files are scarce if they are fewer than this part, from 0 to 1, of the limit of open files."""
+"""Free files are scarce if they are less than this part, from 0 to 1, of the limit of open files."""
 RESERVE_LEAST = 256
-"""Fewer free files than this, or than a quarter of the limit if that is less, are always scarce."""
+"""Free files are also scarce if they are fewer than this number and fewer than a quarter of the limit."""
 
 
 def allow_many_files(what: str, least: int) -> None:
@@ -45,7 +45,7 @@ def allow_many_files(what: str, least: int) -> None:
 
 
 class OpenFiles:
-    """A check whether nearly all files are in use, by two system calls. Each shortage is reported once."""
+    """Checks, with two system calls, whether nearly all files are in use. Each shortage is reported once."""
 
     def __init__(self) -> None:
         self.are_scarce = False
@@ -76,8 +76,8 @@ def _lowest_free(limit: int) -> int:
 class SocketFiles:
     """The socket files of one process, renamed while nearly no file can be opened, so that no new peer finds them.
 
-    libzmq ends the process when it cannot accept a connection. A socket keeps listening under any name of its file, and
-    peers that do not find it retry. On TCP the connections wait in the backlog.
+    libzmq ends the process when it cannot accept a connection. A socket keeps listening when its file is renamed, and
+    peers that do not find the file retry. On TCP the connections wait in the backlog.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:

@@ -5,7 +5,7 @@ that variable is not set. Forks inherit the seed, and programs inherit the varia
 seed, and its fork servers, its worker processes and the programs of their tasks have the same seed. A seed that the
 user has set is kept.
 
-A command that replaces itself imports this module twice, so this module imports only `os` and `sys`.
+A command that restarts itself imports this module twice, so this module imports only `os` and `sys`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIABLE = "PYTHONHASHSEED"
 SEED = "0"
 """The hash seed of all workers, unless the user has set a seed."""
 RANDOM = "random"
-"""The value of PYTHONHASHSEED with which each program draws a random seed."""
+"""The value of PYTHONHASHSEED that makes each program draw a random seed."""
 
 _SAMPLE = "scaler"
 _STARTING = ("__main__", "runpy", "scaler")
@@ -32,7 +32,7 @@ def environment() -> dict[str, str]:
 def restart_with_seed(*commands: str) -> None:
     """Restart this program in the same process with a hash seed, if PYTHONHASHSEED is not set.
 
-    Do nothing if Python ignores its environment, or if a restart could repeat other work: in a program of the user
+    Do nothing if Python ignores its environment, or if a restart could repeat other work: if the program is the user's
     (not one of the scripts `commands`), in a thread, or under a profiler.
     """
     if os.environ.get(VARIABLE) or sys.flags.ignore_environment or not _is_whole_program(commands):

@@ -39,7 +39,7 @@ REPORT = 'import os, sys; os.write(int(sys.argv[2]), b"\\n")\n'
 
 
 def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
-    """Return the command that runs `main` of a module after it has read `modules_line` from its standard input.
+    """Return the command of an interpreter that reads `modules_line` from standard input, then runs a module's `main`.
 
     Args:
         reports: whether Python reports its start by an empty line, written to the descriptor in `arguments[1]`.
@@ -60,7 +60,7 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Context manager for imports: collect no garbage, and exempt all objects at the end, because nearly all stay."""
+    """Collect no garbage during imports. At the end, exempt all present objects, because nearly all of them stay."""
     gc.disable()
     try:
         yield
@@ -108,7 +108,7 @@ def part_of_node() -> tuple[int, str]:
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield a descriptor of memory with `data`, positioned at the start. Unlike a pipe, memory blocks no process."""
+    """Yield a descriptor of memory with `data`, positioned at the start. A pipe could block the process that writes."""
     descriptor = new_memory(len(data))
     try:
         write_at(descriptor, data, 0)

@@ -41,8 +41,8 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
     Args:
         worker: the name of this process's worker; empty if this process belongs to no worker. The processes of a worker
             append whole lines to files whose names end with the name of the worker.
-        is_strict: whether a file that cannot be opened is an error. Otherwise each line tries to open the file again: a
-            removed folder or a full disk stops no process of a running cluster.
+        is_strict: whether a file that cannot be opened is an error. Otherwise each log line tries to open the file
+            again, so that a removed folder or a full disk stops no process of a running cluster.
 
     Raises:
         ConfigError: if a file cannot be opened.
@@ -66,7 +66,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
 
 
 def share_devices(config: LoggingConfig) -> bool:
-    """Return whether all workers log to the same devices, so that a process can set up logging for its forks."""
+    """Return whether all workers log to devices only, so that a process can set up logging for its forks."""
     return config.config_file is None and all(
         path in _DEVICES or path.startswith(_DESCRIPTORS) for path in config.paths
     )
@@ -98,7 +98,7 @@ def _stream_of_same_descriptor(stream: TextIO) -> TextIO:
 
 
 def open_file(path: str) -> logging.Handler:
-    """Return a handler that appends to a file for this user alone. Raises `ConfigError` if no file can be opened."""
+    """Return a handler that appends to a file for this user alone. Raises `ConfigError` if it cannot be opened."""
     return _handler(path, "", is_strict=True)
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from scaler.cores import along, memberships
 
 LONGEST_PAUSE = 63
-"""The maximum number of calls in a row that `SpareMemory` skips after it has freed too little."""
+"""`SpareMemory` skips calls after tries that freed too little: more after each, but at most this many in a row."""
 
 VALUE_LEAST_BYTES = 1 << 20
-"""A size in bytes: values up to this size are never too large, however little memory is free."""
+"""The size up to which a value is never too large, however little memory is free."""
 
 _STATM = Path("/proc/self/statm")
 _NO_LIMIT = 2**62
@@ -110,7 +110,7 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """Give freed memory back to the system if this process uses more than `above_bytes`. Return False if not tried."""
+    """Give freed memory back to the system if the process uses more than `above_bytes`. Return whether it was tried."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -121,8 +121,8 @@ class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
     Args:
-        step_bytes: the growth after which memory is returned. A return takes milliseconds per hundred megabytes. If it
-            frees a quarter of `step_bytes`, the next try follows soon.
+        step_bytes: memory is returned only after the process has grown by this much. A try takes milliseconds per
+            hundred megabytes. If a try frees a quarter of `step_bytes`, the next one follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:

@@ -62,7 +62,7 @@ class CpuMeter:
         """process id -> time of the last reading, and the processor time in that reading"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Return the part of a core used since the last reading, in permille (at first 0), and the new reading."""
+        """Return how busy a process was since its last reading (permille of a core, at first 0), and the reading."""
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
         self._before[pid] = (now, reading.cpu_seconds)

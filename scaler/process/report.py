@@ -1,7 +1,7 @@
 """Report: the counts of all actors of a process, for the page that SIGUSR1 writes into the log.
 
-The shell's side creates a report and passes it on in the urgent lane, so that all actors add their counts before any
-other work is done. No actor keeps the report.
+The main loop creates a report and sends it as urgent mail, so that all actors add their counts before any other work is
+done. No actor keeps the report.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Report:
         self._by_kind: dict[str, list[tuple[str, dict[str, int]]]] = {}
 
     def add(self, kind: str, name: str, counts: dict[str, int]) -> None:
-        """Add the counts of one actor, under a name for users."""
+        """Add the counts of one actor. `name` is for display."""
         self._by_kind.setdefault(kind, []).append((name, counts))
 
     def of(self, kind: str) -> list[tuple[str, dict[str, int]]]:
-        """Return the name and the counts of each actor of a kind that has answered."""
+        """For each actor of a kind that has answered, return its name and its counts."""
         return self._by_kind.get(kind, [])
 
     def total(self, kind: str, what: str) -> int:
@@ -40,7 +40,7 @@ def page(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def with_most_tasks(holders: Iterable[tuple[str, Mapping[str, int]]]) -> str:
-    """Return a phrase that names the holders with the most tasks; empty if no holder has tasks."""
+    """Return a phrase that names those holders (workers or clients) with the most tasks; empty if none has tasks."""
     found = sorted(((counts["tasks"], name) for name, counts in holders if counts["tasks"]), reverse=True)
     if not found:
         return ""

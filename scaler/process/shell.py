@@ -26,7 +26,7 @@ TURNS_PER_WAKE = 64
 """The maximum number of turns in a row before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""The longest time of turns in a row before signals and other descriptors are handled; one turn takes some ten ms."""
+"""The longest time for which turns follow each other before signals and other descriptors are handled."""
 
 STEP_SECONDS = 0.02
 """The pause between two steps of work that is not urgent."""
@@ -112,7 +112,7 @@ class Shell:
         return self.exit_code
 
     def stop(self, exit_code: int = 0, why: str = "") -> None:
-        """End `run` after the current turn. `why`: the setting that is the reason, and how the setting fails."""
+        """End `run` after the current turn. `why`: the user's setting that is the reason, and its fault; else empty."""
         self.exit_code = self.exit_code or exit_code
         self.why = self.why or why
         self.loop.stop()
@@ -134,7 +134,7 @@ class Shell:
             self.loop.remove_writer(descriptor)
 
     def watch_writable(self, descriptor: int, on_writable: Callable[[], None]) -> None:
-        """Call `on_writable` when the descriptor is writable. The callback sends nothing to actors: no turn follows."""
+        """Call `on_writable` when the descriptor is writable. No turn follows, so it must send nothing to actors."""
         self.loop.add_writer(descriptor, on_writable)
 
     def unwatch_writable(self, descriptor: int) -> None:

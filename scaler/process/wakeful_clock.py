@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf
 
 PAUSE_SECONDS = 1.0
-"""The longest delay, in seconds, that a busy machine explains. A longer delay counts as a pause of the process."""
+"""A delay of up to this many seconds may be due to a busy machine. A longer one counts as a pause of the process."""
 PAUSES_REMEMBERED = 16
 
 
@@ -22,7 +22,8 @@ class WakefulClock:
 
     Args:
         clock: a function that returns the real time in monotonic seconds.
-        update_seconds: the longest time between readings, also in a planned sleep, so that a longer pause is noticed.
+        update_seconds: the clock is read at least this often, also in a planned sleep, so that a longer pause is
+            noticed.
 
     Attributes:
         now: the time of the last reading.
@@ -41,7 +42,7 @@ class WakefulClock:
         """the time by which the next reading follows, unless the process is paused"""
 
     def update(self) -> float:
-        """Read the clock and return the time. An unplanned second without a reading counts as a pause.
+        """Read the clock and return the time. If the reading is more than `PAUSE_SECONDS` late, the process was paused.
 
         If the process was paused during a planned sleep, the whole sleep counts as a pause: otherwise all deadlines
         within the sleep would expire at once, before the sockets are read.

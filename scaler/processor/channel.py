@@ -1,9 +1,10 @@
 """The channel: messages between an agent and one processor, over a Unix stream socket.
 
-Messages have the format of all streams (`scaler.transport.framing`), without a greeting. More than
-`INLINE_FRAMES_BYTES` of frames are sent in a block of shared memory, whose descriptor travels along. Such a message has
-an empty header and two frames: its own header, and the place of the block. Arguments of tasks, up to 1 MiB, are sent in
-the stream, because a block costs twice as much, and because the receiver may write to arguments.
+Messages have the format of all streams (`scaler.transport.framing`), without a greeting. If the frames of a message
+have more than `INLINE_FRAMES_BYTES` together, they are sent in a block of shared memory, whose descriptor is sent with
+the message. Such a message has an empty header and two frames: its own header, and the place of the frames in the
+block. Arguments of tasks, up to 1 MiB, are sent in the stream: a block would cost twice as much, and the receiver must
+be able to write to arguments.
 
 The agent's end never blocks: what the socket does not accept waits in the channel. The processor's end blocks.
 """
@@ -32,7 +33,9 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Flags of `recvmsg`, in this order: child programs inherit no received descriptors (Linux only); some were dropped."""
+"""Flags of `recvmsg`. The call takes the first: child programs inherit no received descriptors (Linux only). It returns
+the second: some descriptors were dropped.
+"""
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71
@@ -55,7 +58,7 @@ class Channel:
     """One end of a channel, which owns its socket.
 
     Args:
-        remembers_blocks: whether the frames of received blocks can be sent on in the same block: see `SharedBlock.map`.
+        remembers_blocks: whether received frames can be forwarded in the same block: see `SharedBlock.map`.
     """
 
     def __init__(self, connection: socket.socket, remembers_blocks: bool = False) -> None:
@@ -146,7 +149,7 @@ class Channel:
     # In
 
     def receive(self) -> list[Message]:
-        """Return messages that have arrived; more may be left. A blocking end waits for the first message.
+        """Return messages that have arrived; further messages may be left. A blocking end waits for the first message.
 
         Raises:
             ChannelClosedError: if the other end has closed the channel, and all messages that it sent were returned.
@@ -163,7 +166,10 @@ class Channel:
         return messages
 
     def _read(self, messages: list[Message]) -> int:
-        """Read once, and add to `messages`. Return the number of bytes read; 0 if an error follows the messages."""
+        """Read from the socket once, and append the complete messages to `messages`. Return the number of bytes read.
+
+        An error is raised if `messages` is empty. Otherwise 0 is returned, and the next call raises the error.
+        """
         try:
             if self._error is not None:
                 raise self._error
@@ -210,7 +216,7 @@ class Channel:
                 self._descriptors.extend(descriptors)
 
     def _opened(self, message: Message) -> Message:
-        """Return a received message as it was sent, with its frames mapped if they are in shared memory."""
+        """Return a received message in the form in which it was sent. Map its frames if they are in shared memory."""
         header, parts = message
         if header:
             return message

@@ -1,4 +1,4 @@
-"""The processor: runs user code, in the main thread of its own process. No other part runs user code.
+"""The processor: runs user code, in the main thread of its own process.
 
 It replies to each task with one result, in the order of the tasks. The progress page shows which task it executes.
 
@@ -85,7 +85,8 @@ def numbers_of(task: RunTask) -> Numbers:
 class VisibleDevices:
     """The GPUs that tasks see.
 
-    Libraries read their environment variable once. So after a task with GPUs, a process runs no task with other GPUs.
+    Libraries read the variable that names these GPUs only once. So after a task with GPUs, a process runs no task with
+    other GPUs.
     """
 
     def __init__(self) -> None:
@@ -165,7 +166,7 @@ class Processor:
 
         Args:
             after_task: called after each task with the start of the task in nanoseconds. After the last task of a batch
-                it is called with 0, and again with the start when the results were sent.
+                it is called twice: with 0, and with the start of the task as soon as the results were sent.
             connect: opens the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
@@ -184,7 +185,7 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process, and blame the task that needs the lost object, or that task would be retried forever."""
+        """End the process, and blame the task that needs the lost object: else that task would be retried forever."""
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
         self._words[0] = self._number + 1
@@ -243,7 +244,11 @@ class Processor:
         after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
-        """Run the rows of a range, after task `number`. Return the last row's number. `left`: how many tasks follow."""
+        """Run the rows of a range. They are numbered like tasks, from `number` + 1. Return the number of the last row.
+
+        Args:
+            left: how many tasks follow the range.
+        """
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
         if uplink.is_batching:
             uplink.send_before(task)
@@ -273,7 +278,7 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range whose rows have seeds. Else refresh the generators, and return None."""
+        """Return the options of a range whose rows have seeds. For others, refresh the generators and return None."""
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
@@ -349,7 +354,7 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run the tasks before the first one whose GPUs this process cannot open. A fresh process runs the others.
+        """Run the tasks before the first task whose GPUs this process cannot open. A fresh process runs the others.
 
         The process stays while clients in it have open tasks, which would be lost.
         """
@@ -434,8 +439,8 @@ class Processor:
     def interrupt(self, _signal: int, frame: FrameType | None) -> None:
         """Raise `TaskInterrupt` in the executed task, if the agent has named this task for an interrupt.
 
-        This raises at most once per task, and only while `_run` is prepared for an exception. Otherwise the agent sends
-        the signal again.
+        This raises at most once per task, and only while `_run` or `_run_row` is prepared for an exception. Otherwise
+        the agent sends the signal again.
         """
         words = self._words
         number = words[0]
@@ -473,7 +478,7 @@ class Processor:
 
 
 def _no_object(_object_id: ObjectId, _is_own: bool) -> NoReturn:
-    raise MissingObjects("a row of a range has no objects")  # the scheduler accepts no such rows
+    raise MissingObjects("a row of a range cannot use stored objects")  # the scheduler accepts no such rows
 
 
 def _nothing(_started_ns: int) -> None:
@@ -511,4 +516,4 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""The modules of Scaler that can be interrupted, as they only read and write values and keep no half-read value."""
+"""The modules of Scaler in which a task may be interrupted: they pickle and unpickle, and keep no unfinished value."""

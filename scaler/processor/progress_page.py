@@ -1,7 +1,7 @@
 """The progress page: a few words of memory that an agent and one processor share.
 
-The processor writes which task it executes. The agent reads it, even after the processor's death or while a task holds
-the GIL. Tasks are numbered from 1 in the order in which this processor receives them.
+The processor writes which task it executes. The agent reads this, even after the processor's death or while a task
+holds the GIL. Tasks are numbered from 1 in the order in which this processor receives them.
 
     word 0  written by the processor   the task that is executed now, 0 = none
     word 1  written by the agent       tasks after this one ...
@@ -11,8 +11,8 @@ the GIL. Tasks are numbered from 1 in the order in which this processor receives
     word 5  written by the processor   the length of the text behind it: why the process could not be prepared
 
 Neither side blocks. The processor writes word 0 and then reads words 1 and 2. The agent writes words 1 and 2, waits
-some milliseconds, and then reads word 0: if it has not changed, no later task was or will be started. On a signal the
-processor reads word 3: that task is interrupted only while it is executed.
+some milliseconds, and then reads word 0. If the task in word 0 comes before the withheld tasks, none of them has
+started or will start. On a signal the processor reads word 3, and interrupts that task only while it is executed.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class ProgressPage:
 
     @property
     def withheld_to(self) -> int:
-        """The greatest number of a task that was ever withheld; 0 if no task was."""
+        """The greatest number of all tasks that were ever withheld; 0 if no task was."""
         return int(self.words[2])
 
     def withhold(self, after: int, to: int) -> None:
         """Prevent the start of tasks whose number is greater than `after` and at most `to`.
 
-        A withheld task stays withheld until its number has passed. Between the two writes, whose order matters, the
-        range also covers older numbers, which have passed already.
+        A withheld task stays withheld until the processor has skipped it. The order of the two writes matters: between
+        them, the range also covers smaller numbers, whose tasks the processor has executed or skipped already.
         """
         if after <= self.words[2]:
             after = min(after, self.words[1])
@@ -84,7 +84,7 @@ class ProgressPage:
         self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
-        """Return how long the task with this number has been executed, or less; 0 if the task is not executed now."""
+        """Return for how long, at least, the task with this number has been executed; 0 if it is not executed now."""
         started_ns = int(self.words[4])
         return now - started_ns / 1e9 if number and self.words[0] == number else 0.0
 

@@ -3,7 +3,7 @@
 Results are collected and sent when the assigned tasks are done, or some milliseconds after the first result. Results
 that are only useful together wait for the next tasks, because waking the agent takes CPU time. The results of a range
 are sent together, unless the range is late. A second thread sends results while a task runs for long. Only the main
-thread reads, also while a task waits for permission to resume; other messages are then kept for later.
+thread reads from the channel. While a task waits for permission to resume, this thread keeps other messages for later.
 
 Messages are written under a lock, and no signal handler may interrupt a write.
 """
@@ -32,17 +32,17 @@ from scaler.wire.messages.worker import RunResult, RunTask
 logger = logging.getLogger(__name__)
 
 SEND_AFTER_NS = 2_000_000
-"""The longest time for which a result waits for the results of the next tasks, so that they are sent together."""
+"""The longest time for which a result waits for the results of the next tasks, to be sent with them."""
 SEND_AT_ONCE_US = 6_000
 """If a task takes longer than this, its result is sent at once, so that the agent can assign the next task."""
 BATCH_NS = 30_000_000
-"""The longest wait of results that are only useful together; shorter if the next task is expected to take longer."""
+"""The longest wait of results that are only useful together. It ends early if the next task will take longer."""
 REMAINING_US = 8_000
 """If the remaining tasks will take less than this, all results are sent, so that new tasks arrive in time."""
 LATE_SECONDS = 0.1
-"""How often the flusher checks for late results. Each check takes the interpreter from the task for a moment."""
+"""How often the flusher checks for late results. Each check takes the interpreter away from the task for a moment."""
 LATE_NS = 100_000_000
-"""The first results of a range are sent before its end only at this age, because waiting costs less than splitting."""
+"""The age at which results are sent before their range ends; not earlier, because a range in parts costs more."""
 TICK_SECONDS = 0.003
 """How often the flusher checks for other unsent results while tasks run."""
 IDLE_TICKS = 2
@@ -68,7 +68,7 @@ class UnsentRows:
         self.statuses: dict[int, int] = {}
         """row number -> status of each row that has not succeeded; set before the block of the row is added"""
         self.failure = ""
-        """type and message of the exception of a failed row"""
+        """type and message of the exception of the row that failed last"""
         self._row = 0
         """the number of the first row whose result has not been sent"""
         self._since_ns = perf_counter_ns()
@@ -144,7 +144,7 @@ class Uplink:
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Queue a result, or send it at once. After the last result of a batch (`is_last`), the caller sends all."""
+        """Queue a result, or send it at once. The last of a batch (`is_last`) is queued; the caller sends the queue."""
         unsent = self._unsent
         unsent.append(result)
         if is_last and not self.is_batching:
@@ -162,7 +162,7 @@ class Uplink:
             self.send_results()
 
     def put_batched(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Queue a result that is only useful with others of its function. A later call or `receive` sends them.
+        """Queue a result that is only useful with others of its function. A later call, or `receive`, sends the queue.
 
         Args:
             left: how many tasks of the same batch have not started.
@@ -228,7 +228,7 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """Before this range runs, send the unsent results of other functions, which should not wait for its end."""
+        """Send the unsent results of other functions before a range runs. They should not wait for its end."""
         if task.function_id != self._function_id:
             self.send_results()
 
@@ -315,7 +315,7 @@ class Uplink:
                 idle_checks += 1
 
     def _take_report(self, now_ns: int) -> bool:
-        """Queue the latest report, and return True, unless it is too early for a report. Called in two threads."""
+        """Queue the latest report and return True; False if it is too early for a report. Called in two threads."""
         if now_ns < self._next_report_ns:
             return False
         self._next_report_ns = now_ns + REPORT_NS

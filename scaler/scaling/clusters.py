@@ -1,8 +1,8 @@
 """Clusters: the clusters that a `scaler_scale` has started by the user's command, or taken over from another.
 
-The workers of a cluster get their names from the environment, so they are recognised on any machine. The names start
-with the name of their owner (`scaling_client.py`). A command runs for as long as its cluster. The scheduler asks a
-cluster to drain, because programs in between, such as `srun` or `ssh`, may not pass on a signal.
+The workers of a cluster get their names from the environment, so they are recognised on any machine. Each name starts
+with the name of the cluster's owner (`scaling_client.py`). A command runs for as long as its cluster. The scheduler
+requests that a cluster drains, because programs in between, such as `srun` or `ssh`, may not pass on a signal.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Cluster:
     def is_gone(self, now: float) -> bool:
         """Return whether the command of a draining cluster without workers may be terminated.
 
-        Workers may have connected and got tasks a moment ago, before the monitor stream reports these workers.
+        This is false as long as the monitor stream might not yet show new workers, which may have tasks.
         """
         return self.process is None or now >= max(self.requested_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
@@ -74,7 +74,7 @@ class Clusters:
         self._command, self._address, self._each, self._owner = command, address, each, owner
         self._clusters: dict[str, _Cluster] = {}
         self._left: set[str] = set()
-        """the names of workers of ended clusters that the scheduler still reports"""
+        """the names of the workers that the scheduler still reports although their clusters have ended"""
         self._missing: dict[str, float] = {}
         """owner -> the time since which the owner is not connected, although workers of its clusters are connected"""
         self._numbers = count(1)
@@ -110,11 +110,14 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over clusters of lost owners; return the names of these clusters. Forget clusters of returned owners.
+        """Take over the clusters of lost owners. Forget clusters whose owner has returned.
 
         Args:
             workers: connected workers that this command could have started.
             labels: the labels of all connected clients.
+
+        Returns:
+            the names of the clusters that were taken over.
         """
         found = [(worker.name, *names) for worker in workers if (names := owned(worker.name)) is not None]
         missing = {owner for _, _, owner in found} - owners_in(labels) - {self._owner.name}

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 SHORTAGE_SECONDS = 2.0
-"""The time that a shortage of workers must last before a cluster is started; shorter work needs no further workers."""
+"""How long a shortage of workers must last before a cluster is started. A shorter shortage ends by itself."""
 
 
 @dataclass(frozen=True)

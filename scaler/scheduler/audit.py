@@ -20,11 +20,11 @@ from scaler.process.logs import open_file
 from scaler.texts import NAME_CHARACTERS, printable
 
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
-"""In this order: the most lines per second about one source, and the seconds whose lines may be written at once."""
+"""The limit of lines about one source: the number per second, and how many seconds' worth may be written at once."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
-"""The most lines per second, in this order: about all refused peers without an owner, and about all other sources."""
+"""The most lines per second about all refused peers without an owner together, and about all other sources together."""
 REMEMBERED = 1024
-"""The number of sources whose lines are counted. The source that was seen longest ago is forgotten first."""
+"""The number of sources whose lines are counted. The source whose last line is oldest is forgotten first."""
 NETWORK_BITS = 64
 """The prefix length of an IPv6 network that counts as one address, because its user may use any address in it."""
 
@@ -67,12 +67,12 @@ class _Group:
         return True
 
     def take_omitted(self, source: str) -> int:
-        """Return the number of lines of a source that were left out since the last call."""
+        """Return the number of lines about a source that were left out since the last call."""
         return self.sources[source].take_omitted() if source in self.sources else 0
 
 
 def source_of(address: str) -> str:
-    """Return the source to which a line counts: an IPv4 address, an IPv6 network, or the name of an owner."""
+    """Return the source, whose lines are limited together: an IPv4 address, an IPv6 network, or an owner."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -86,7 +86,7 @@ class AuditLog:
     """The audit log of one scheduler.
 
     Args:
-        file: the file to append to; with None, only the present handlers of the logger write.
+        file: the file to append to; None: lines go only to the handlers that the logger has already.
         propagates: whether lines are also passed to the handlers of parent loggers.
         clock: returns the time, in seconds since 1970.
 
@@ -129,7 +129,7 @@ class AuditLog:
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
-        """Write the number of left-out lines that is not yet in the log, and close the file."""
+        """Write how many lines were left out, unless an earlier line reports this, and close the file."""
         omitted = sum(each.take_omitted(source) for each in self._groups for source in each.sources)
         if omitted or any(each.lines.omitted for each in self._groups):
             self._write("left out", {}, omitted)

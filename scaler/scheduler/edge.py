@@ -1,8 +1,8 @@
 """The scheduler's edge: turns bytes from the socket into batches for actors, and items of actors into bytes.
 
 Batches are passed to the session of their connection, and hellos to the acceptor. All input is untrusted: a message
-that cannot be read is counted, and its peer is asked for a new hello. Exceptions that a peer causes never reach the
-loop.
+that cannot be read is counted, and a new hello is requested from its sender. Exceptions that a peer causes never reach
+the loop.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ITEMS_PER_RECEIVE = 8192
 """The approximate number of items after which the actors run: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""The time after which a broken connection is reported under load, although its last messages may be unread."""
+"""How long the report of a broken connection is delayed under load. Its last messages may be unread even then."""
 FLOOD_SECONDS = 0.05
 """How often the edge checks, under load, for peers that send far more than the scheduler reads."""
 UNACKNOWLEDGED_SECONDS = 10.0
@@ -248,7 +248,7 @@ class SchedulerEdge:
                 self._acceptor.send(AgentArrived(connection, hello, permit, owner))
 
     def terms_changed(self, terms: Mapping[str, OwnerTerms]) -> None:
-        """Apply the new terms of owners, after the list of keys has changed."""
+        """Apply the new shares and quotas of owners, after the list of keys has changed."""
         for name, each in terms.items():
             self._directory.owners.of(name, each)
         if terms:
@@ -267,7 +267,7 @@ class SchedulerEdge:
         self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass late goodbyes of a lost connection to its former peer's session. Return whether there were goodbyes."""
+        """Pass late goodbyes, from a lost connection, to the session of its former peer. Return whether any arrived."""
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -277,7 +277,7 @@ class SchedulerEdge:
         return bool(goodbyes)
 
     def _drop(self, peer: Peer, error: Exception) -> None:
-        """Reset the session of a peer that sent an unreadable message, because the message must not be resent."""
+        """Reset the session of a peer that sent an unreadable message. Without a reset, it would resend the message."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
         refusal = HelloRequest(f"a message from you cannot be read: {error}")
@@ -357,7 +357,7 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items for a disconnected peer if they exceed the limit; the peer's session is reset later."""
+        """Drop the items for a disconnected peer if they exceed the limit. The session of the peer is reset later."""
         if peer.is_invalid:
             peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
@@ -393,7 +393,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report connections that broke before `until`. In most cases, their last messages have been read by now."""
+        """Report the connections that broke before `until`. Their last messages have been read by now in most cases."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:
@@ -431,7 +431,7 @@ class SchedulerEdge:
 
 
 def _uncounted(peer: Peer) -> list[Message]:
-    """Remove and return a peer's messages to send first: messages without a number, then messages to resend."""
+    """Remove and return the messages that a peer gets first: messages without a number, then messages to resend."""
     messages: list[Message] = []
     if peer.unnumbered:
         unnumbered, peer.unnumbered = peer.unnumbered, []

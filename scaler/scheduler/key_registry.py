@@ -1,8 +1,8 @@
 """KeyRegistry: the keys that a scheduler accepts now, and the changes of the list of keys.
 
 Called for each connection and each hello. The list is read again when the file has changed. An editor may empty the
-file before it writes the keys, so missing keys are removed only if they are still missing at the next check. While the
-list cannot be read, the last good list is used, and an error is logged each minute.
+file before it writes the keys. So a key that is missing in the file is removed only if it is still missing at the next
+check. While the list cannot be read, the last good list is used, and an error is logged each minute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.25
 TROUBLE_SECONDS = 60.0
 """The pause between two log lines about a list that cannot be read."""
 REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
-"""In this order: the most refusals logged per second, and the seconds whose refusals may be logged at once."""
+"""The limit of logged refusals: the number per second, and how many seconds' worth may be logged at once."""
 
 
 class KeyRegistry:
@@ -53,9 +53,9 @@ class KeyRegistry:
         self._valid = self._valid_at(self._day)
         """role and owner of each key that was valid at the last check, or has been accepted since then"""
         self._unsettled: tuple[int, ...] = ()
-        """the state of the list file at the last check, if the file lacked keys then; else empty"""
+        """the state of the list file at the last check, if known keys were missing in it; else empty"""
         self._trouble = ""
-        """the reason for which the list cannot be read; empty if it can be read"""
+        """why the list cannot be read; empty if it can be read"""
         self._reported = 0.0
         self._has_changed = False
         """whether the list was read again since the last check"""
@@ -83,7 +83,7 @@ class KeyRegistry:
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return the terms of each owner, from the owner's last line; empty if unchanged since the last call."""
+        """Return the share and quotas of each owner, from its last line; empty if unchanged since the last call."""
         has_news, self._has_new_terms = self._has_new_terms, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._valid and has_news}
 
@@ -116,8 +116,9 @@ class KeyRegistry:
         self._omitted = 0
 
     def look(self) -> frozenset[str]:
-        """Read the list if it has changed. Return the keys whose sessions must end: invalid keys, and keys with a new
-        role or owner.
+        """Read the list if it has changed. Return the keys whose sessions must end.
+
+        These are keys that are no longer valid, or that have a new role or owner.
         """
         self._read_again(is_look=True)
         today = _today()
@@ -148,10 +149,10 @@ class KeyRegistry:
             return
         self._seen, self._allowed = state, allowed
         self._has_new_terms = self._has_changed = True
-        logger.info("read the list of keys again: %d keys", len(allowed))
+        logger.info("the list of keys was read again: it has %d keys", len(allowed))
 
     def _report(self, trouble: str) -> None:
-        """Log the reason for which the list cannot be read, when the reason is new, and then each minute."""
+        """Log why the list cannot be read: at once if the reason is new, and then each minute."""
         now = time.monotonic()
         if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
             self._trouble, self._reported = trouble, now
@@ -173,4 +174,4 @@ def _today() -> date:
 
 
 PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)
-"""The roles whose keys a socket accepts, in this order: the socket for peers, and the socket for viewers."""
+"""The roles whose keys are accepted: by the socket for peers, and by the socket for viewers."""

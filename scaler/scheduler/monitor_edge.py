@@ -1,7 +1,7 @@
 """The edge of the monitor stream: receives subscriptions of viewers, and sends the items of the monitor.
 
-The edge is the `Board` of the monitor, and notifies the monitor when subscriptions change. The edge never waits for a
-viewer.
+The edge implements the monitor's interface `Board`, and notifies the monitor when subscriptions change. The edge never
+waits for a viewer.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth in memory after which the scheduler tries to give memory back."""
 
 PROBE_SECONDS = (0.05, 0.25, 1.0)
-"""The waits before the three probes that follow a loss. One probe is too few: the socket notices a loss late."""
+"""The pauses before the three probes that follow a loss. One probe is too few: the socket notices a loss late."""
 
 
 def describe_listener(endpoint: Endpoint) -> str:

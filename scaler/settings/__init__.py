@@ -3,9 +3,10 @@
 To add a setting, write a field as a `setting` into the table of the process, and its type into the `TypedDict` above
 the table. Everything else comes from the table:
 
-- default and description in the signatures of `Scheduler`, `Cluster` and `SchedulerClusterCombo`, and the checks;
-- the option of the command and its `-h`, the environment variable, and the key in `scaler.toml`;
-- the page `docs/reference/settings.md` (make draw).
+- the signatures of `Scheduler`, `Cluster` and `SchedulerClusterCombo`, with defaults and descriptions;
+- the checks of values;
+- the options of the commands and their `-h`, the environment variables, and the keys in `scaler.toml`;
+- the page `docs/reference/settings.md` (after `make draw`).
 
 Durations are in seconds, sizes in bytes. A table is imported when it is first used, because a scheduler and an agent
 need only one table.

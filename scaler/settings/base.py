@@ -127,7 +127,7 @@ class Settings(_Checked):
     """The base class of all tables of settings. Settings are sent to child processes as JSON."""
 
     OPTIONS: ClassVar[type] = object
-    """the types of the settings that the class of the process takes by name only"""
+    """the types of the settings that the constructor of the process takes by keyword only"""
     TABLE: ClassVar[str]
     """the name of the table in `scaler.toml`"""
 

@@ -9,7 +9,7 @@ from scaler.settings.base import ADDRESS, KEY_FILE, TRUST_USERS, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
-"""The table of a client's local cluster, and setting name -> argument of the client, where the two differ."""
+"""The settings of a client's local cluster: their table, and the names of those whose argument has another name."""
 
 NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file", "trust_users")
 """The names of cluster settings that the docstring of `Client` does not list as options of its local cluster."""

@@ -34,7 +34,7 @@ SERVES_FUNCTIONS = "processes", "inline"
 
 
 class ClusterOptions(TypedDict, total=False):
-    """The types of the settings that `Cluster` takes by name only; all else about the settings is in the table."""
+    """The types of the settings that `Cluster` takes by keyword only. Everything else about them is in the table."""
 
     preload: Sequence[str]
     initializer: str | Callable[[], object]

@@ -23,10 +23,13 @@ def check_initializer(text: str, what: str = "initializer") -> None:
 
 
 def initializer_text(value: Any, what: str = "initializer") -> str:
-    """Return an initializer as text. It is given as a function, as text, or as None, which means no initializer.
+    """Return an initializer as text. `value` is a function, a text, or None, which means no initializer.
+
+    Args:
+        what: what the error calls the value.
 
     Raises:
-        ConfigError: if the value of the argument `what` is of another type, or cannot be pickled.
+        ConfigError: if the value is of another type, or cannot be pickled.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -41,14 +44,14 @@ def initializer_text(value: Any, what: str = "initializer") -> str:
 
 
 def functions_texts(functions: object) -> Sequence[str] | object:
-    """Return a mapping of names to functions as texts; return other values unchanged."""
+    """Convert a mapping from names to functions into texts. Return any other value unchanged."""
     if not isinstance(functions, Mapping):
         return functions
     return tuple(f"{name}={initializer_text(each, f'the function {name}')}" for name, each in functions.items())
 
 
 def read_functions(texts: Sequence[str]) -> dict[str, str]:
-    """Return the functions in texts such as `area=shapes:area`, by name. Raises `ConfigError` for a bad text."""
+    """Read texts such as `area=shapes:area`. Return the functions by name. Raises `ConfigError` for a bad text."""
     found: dict[str, str] = {}
     for text in texts:
         name, _, function = text.partition("=")

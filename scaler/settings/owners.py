@@ -19,8 +19,8 @@ def check_owners(name: str, opened: os.stat_result) -> None:
     """Refuse a file that another user could have written or replaced.
 
     The owner of the file must be the user of this process or root, and no other user may write the file. The same holds
-    for its folder, and for both ends of a link. Exceptions are the private group of the owner, which many systems
-    create for each user, folders with the sticky bit such as `/tmp`, and read-only mounts.
+    for its folder, and for both ends of a link. There are three exceptions: the private group of the owner (many
+    systems create such a group for each user), folders with the sticky bit such as `/tmp`, and read-only mounts.
 
     Args:
         opened: the status of the open file.

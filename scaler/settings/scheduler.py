@@ -22,7 +22,7 @@ def _check_monitor_address(address: str) -> None:
 
 
 class SchedulerOptions(TypedDict, total=False):
-    """The types of the settings that `Scheduler` takes by name only; all else about the settings is in the table."""
+    """The types of the settings that `Scheduler` takes by keyword only. Everything else about them is in the table."""
 
     keys: str
     insecure_let_everybody_run_code: bool

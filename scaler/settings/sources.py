@@ -26,7 +26,7 @@ from scaler.texts import did_you_mean
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
 Table: TypeAlias = tuple[type[Settings], Mapping[str, str]]
-"""A table of settings, and setting name -> argument name for each setting whose argument has another name."""
+"""A table of settings, and those settings whose argument has another name: setting name -> argument name."""
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 """The names of the possible files, and the path to the tables of settings in each file."""
@@ -42,14 +42,14 @@ _FOREIGN = {
     "per_worker_capabilities": "write capabilities=: those of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",
 }
-"""The names of arguments in similar systems, and what to write in Scaler."""
+"""The names of arguments in similar systems -> what to write in Scaler."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
 """Marks an omitted argument. The value of its setting then comes from another source or from the table."""
 
 
 def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
-    """Return the `wanted` values of a process's settings in the environment and the file, by row name.
+    """Return the values of the `wanted` settings that the environment or the file gives, by setting name.
 
     Raises:
         ConfigError: if a value is bad, the file cannot be read, or the file has an unknown setting.
@@ -69,7 +69,7 @@ def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str
 
 
 def gather(kind: type[S], given: Mapping[str, Any]) -> S:
-    """Return the settings of a process. Given values win over the environment, then come the file and the defaults.
+    """Return the settings of a process: from `given`, else the environment, else the file, else the defaults.
 
     Names in `given` that are not settings are ignored. Raises `ConfigError` if a value is bad.
     """
@@ -77,7 +77,12 @@ def gather(kind: type[S], given: Mapping[str, Any]) -> S:
 
 
 def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
-    """Return the arguments in a constructor's `locals()` that are not `NOT_GIVEN`, by setting name, see `renamed`."""
+    """Return the arguments that were given to a constructor, by setting name.
+
+    Args:
+        arguments: the `locals()` of the constructor.
+        renamed: argument name -> setting name, where the two differ.
+    """
     flat = {**arguments, **arguments.get("options", {})}
     return {renamed.get(name, name): value for name, value in flat.items() if value is not NOT_GIVEN}
 
@@ -134,7 +139,7 @@ def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, 
 
 
 def descriptions(*tables: Table, without: Collection[str]) -> str:
-    """Return the names and descriptions of the settings of a table, as the `Args` of a docstring."""
+    """Return the names and descriptions of the settings in these tables, as the `Args` of a docstring."""
     rows = [(names, row) for kind, names in tables for row in kind.rows() if row.name not in without]
     texts = {names.get(row.name, row.name): row.text for names, row in rows}
     return "\n        ".join(f"{name}: {text}." for name, text in texts.items())
@@ -163,7 +168,7 @@ def _with_settings(init: Callable[..., None], *tables: Table) -> inspect.Signatu
 def _bound(
     init: Callable[..., None], signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a constructor by name. Raises a `TypeError` that names the class for bad arguments."""
+    """Return the arguments of a constructor by name. For bad arguments, raise a `TypeError` that names the class."""
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:

@@ -48,7 +48,7 @@ def unknown(names: Iterable[str]) -> list[str]:
 
 
 def is_of_kubernetes(name: str, value: str) -> bool:
-    """Return whether Kubernetes has set the variable: beside a service named `scaler`, SCALER_PORT is an address."""
+    """Return whether Kubernetes has set the variable: a service named `scaler` makes SCALER_PORT an address."""
     return name.endswith("_PORT") and Endpoint.parse(value).scheme == TCP
 
 

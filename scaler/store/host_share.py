@@ -21,7 +21,7 @@ from scaler.keys.private_files import new_private_folder
 logger = logging.getLogger(__name__)
 
 _GRAIN = 4 << 20
-"""A store reports its bytes rounded up to a multiple of this number."""
+"""The number of bytes that a store reports is rounded up to a multiple of this number."""
 _SUFFIX = ".held"
 _NUMBERS = struct.Struct("<QQ")
 
@@ -75,7 +75,7 @@ class HostShare:
     """Reports the bytes of one store, and reads the reports of the user's other stores on this host.
 
     Args:
-        folder: where the stores of this user report their bytes; None: this store keeps to its budget alone.
+        folder: where the stores of this user report their bytes; None: the budget is for this store alone.
         refresh_bytes: the change of this store's bytes after which the reports of other stores are read.
 
     Attributes:

@@ -1,7 +1,7 @@
 """SpillFolder: the values of one store that are on disk, each in a file of its own, in a folder of mode 0700.
 
-The folder is created with the first value, and removed with its store, whose process locks a file in the folder. A
-later start removes folders without that lock, if these contain only files that a store has created.
+The folder is created with the first value, and removed with its store, whose process locks a file in the folder. When
+another store opens, it removes folders without that lock, if these contain only files that a store has created.
 
 Files are written and read, never mapped, because a disk error under a mapping would kill the process that reads.
 """
@@ -34,7 +34,7 @@ PIECE_BYTES = 4 << 20
 FREE_PART = 10
 """Unless a setting limits the spilled bytes, the disk's size divided by this number stays free."""
 RETRY_SECONDS = 5.0
-"""The time until the removal of a file that could not be removed is retried."""
+"""The pause before the next try to remove a file that could not be removed."""
 
 _LOCK = "lock"
 _MADE_HERE = re.compile(r"[0-9a-f]{32}|lock|\.lock\.new")

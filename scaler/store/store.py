@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 DISK_PAUSE_SECONDS = 5.0
 """How long the store writes nothing to the disk after a disk error."""
 FREE_SECONDS = 0.005
-"""How long one call frees memory and files of dropped values; later calls continue."""
+"""How long one call frees memory and files of dropped values. Later calls free the rest."""
 RAISE_LIMIT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
@@ -101,7 +101,7 @@ class ValueStore:
         self._hot: dict[ObjectId, SharedBlock] = {}
         self._cold: dict[ObjectId, _Cold] = {}
         self._memories: dict[Memory, _Contents] = {}
-        """the values in each shared memory of the store's budget; the least recently used memory is first"""
+        """shared memory that counts for the store -> the values in it; the least recently used memory is first"""
         self._held: dict[weakref.ref[Memory], int] = {}
         """memory -> the bytes in it that this store or a reader uses"""
         self._held_bytes = 0
@@ -164,7 +164,7 @@ class ValueStore:
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Store a value that is in the memory of an agent. Raises `ObjectTooLargeError` if the value can never fit."""
+        """Store a value whose memory belongs to an agent. Raises `ObjectTooLargeError` if the value can never fit."""
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 

@@ -1,4 +1,4 @@
-"""Binding: makes sockets listen, above all at the file of an ipc address, and finds the user at the other end.
+"""Binding: makes sockets listen, also at the files of ipc addresses, and finds the user at the other end.
 
 Used by the listeners and by the publisher. A file that another program may own is never removed.
 """

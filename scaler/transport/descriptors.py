@@ -60,7 +60,9 @@ class Descriptors:
 
 
 class OpenConnections:
-    """A peer's open connections. A forked process closes its copies, which would keep ended connections open."""
+    """A peer's open connections. A forked process closes its copies of the descriptors: an open copy would keep a
+    connection open that the parent has closed.
+    """
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 
@@ -99,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 class IdleConnections:
     """Finds open connections that belong to no peer, so that such connections do not keep descriptors forever.
 
-    For the system, a connection that has sent nothing, or only garbage, is like any other connection. The search costs
+    The system cannot tell a connection that has sent nothing, or only garbage, from other connections. The search costs
     nothing per message. A connection counts as idle only if two calls of `look` found no peer for it.
     """
 

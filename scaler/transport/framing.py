@@ -1,11 +1,11 @@
-"""Framing: messages to the bytes of a stream and back, in pieces of any size.
+"""Framing: turns messages into the bytes of a stream, and such bytes, in pieces of any size, into messages.
 
 Each direction of a connection begins with `GREETING`, except for the channels of processors. A message consists of the
-number of its frames, the size of each frame, and the frames. The header is the first frame. Number and sizes have 4
-bytes each (little-endian).
+number of its frames, the size of each frame, and the frames. The header is the first frame. The number and each size
+take 4 bytes (little-endian).
 
-Frames from `WRITTEN_ALONE_BYTES` on are sent without a copy. If such a frame has arrived in part, its rest is read into
-memory of its own. Smaller frames are copied, so that no small frame keeps the memory of a whole message.
+Frames of at least `WRITTEN_ALONE_BYTES` are sent without a copy. If such a frame has arrived in part, its rest is read
+into memory of its own. Smaller frames are copied, so that no small frame keeps the memory of a whole message.
 
 Used by the streams, and by the channel of a processor. A peer that only announces data takes no memory.
 """
@@ -25,11 +25,11 @@ from scaler.transport.interface import Message
 GREETING = b"scaler stream 1\n"
 """The first bytes of each direction of a connection. Only a Scaler peer of this version sends these bytes."""
 FRAMES_MOST = 1 << 16
-"""The most frames of a message. A message with more frames is an error."""
+"""The limit on the number of frames in a message. More frames are an error."""
 WRITTEN_ALONE_BYTES = 8 * 1024
-"""The least size of a frame that is sent as a piece of its own. Copying a smaller frame costs less."""
+"""The size from which a frame is sent as a piece of its own. Smaller frames are copied, because that costs less."""
 LAZY_BYTES = 256 * 1024
-"""The most memory that is allocated at once for a frame before the frame has arrived."""
+"""The size from which the memory for an arriving frame is allocated page by page, as its bytes arrive."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -91,7 +91,7 @@ class ReceiveBuffer:
         self._area: Any = None
         """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """memory for the next bytes: read bytes into `room`, then call `filled`; if empty, pass bytes to `take`"""
+        """memory for the next bytes: read bytes into `room`, then call `filled`; while `room` is empty, call `take`"""
 
     def filled(self, n_bytes: int) -> list[Message]:
         """Record that `n_bytes` have been read into `room`. Return the messages that are complete now, at most one."""
@@ -159,7 +159,7 @@ class ReceiveBuffer:
         return sizes
 
     def _cut(self, known: Buffer, at: int) -> int:
-        """Add the complete frames from offset `at` on to the message. Return the offset of the remaining bytes."""
+        """Cut complete frames, from offset `at` on, until the message is complete. Return the offset of the rest."""
         sizes, frames = self._sizes, self._frames
         while len(frames) < len(sizes):
             size, left = sizes[len(frames)], len(known) - at

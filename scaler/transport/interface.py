@@ -19,9 +19,9 @@ Message: TypeAlias = tuple[bytes, list[memoryview]]
 """A message: the header frame and the payload frames."""
 
 FRAME_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a frame. A larger frame closes its connection at once, because large messages travel in chunks."""
+"""The limit on the size of a frame. A larger frame closes its connection at once. Large messages travel in chunks."""
 UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
-"""The most bytes of one connection that may have arrived and not been read."""
+"""The limit on the bytes of one connection that have arrived and were not read."""
 
 
 class AddressInUseError(OSError):
@@ -60,7 +60,7 @@ class Dialer(Protocol):
         """Return whether an established connection was lost since the last call."""
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the connection. Unsent messages may be sent for `linger_seconds`. A second call does nothing."""
+        """Close the connection. Unsent messages are sent for up to `linger_seconds`. A second call does nothing."""
 
 
 class Listener(Protocol):
@@ -102,7 +102,7 @@ class Listener(Protocol):
         """Return the connections that may have been lost since the last call."""
 
     def forget(self, connection: Connection) -> None:
-        """Drop all data about a lost connection to which nothing more is sent. A failed `send` drops them too."""
+        """Drop all data about a lost connection; nothing more will be sent to it. A failed `send` does the same."""
 
     def look(self, resident_bytes: int) -> int:
         """Close the connections that send far more than is read. Return the number of closed connections.
@@ -112,7 +112,7 @@ class Listener(Protocol):
         """
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
-        """Close the connections that, now and at the last call, were not among `peers`. Return how many were closed."""
+        """Close the connections that are not among `peers` now and were not at the last call. Return how many."""
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. Messages that have already arrived can still be received."""
@@ -145,7 +145,7 @@ class Transport(Protocol):
         """Listen at the address.
 
         Args:
-            silence_seconds: the silence after which a connection may be closed, a little later and never earlier.
+            silence_seconds: the transport may close a connection only if its peer was silent for longer than this.
 
         Raises:
             AddressInUseError: if another program listens at the address.

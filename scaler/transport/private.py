@@ -4,8 +4,8 @@ Used by the listeners, the publisher, and programs that start a scheduler. Loopb
 machine, and to web pages in a browser. A private address is open to its user only.
 
 A folder is removed by its scheduler, or by the program that started the scheduler. If both are killed at once, the
-folder stays. So each folder names its processes. When a new folder is made, folders whose processes have ended are
-removed.
+folder stays. So a file in each folder lists the processes that use the folder. Making a new folder removes all folders
+whose processes have ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scaler.endpoint import Endpoint, ipc_address
 from scaler.keys.private_files import private_opener
 
 _PATH_BYTES_MOST = 66
-"""The most bytes of the parent folder's path, to which an address adds `/scaler-12345678/scheduler_monitor`."""
+"""The limit on the length of the parent folder's path. An address adds `/scaler-12345678/scheduler_monitor` to it."""
 _PREFIX = "scaler-"
 STALE_SECONDS = 60.0
 """The age below which a socket file may belong to a process that is about to listen."""
@@ -53,7 +53,7 @@ def keep_private_folder_for(endpoint: Endpoint, pid: int) -> None:
 
 
 class ImportsFile:
-    """The file in a private folder in which a program names the modules that its tasks need, for its cluster."""
+    """A file in a private folder: a program tells its cluster in this file which modules the program's tasks need."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -97,7 +97,7 @@ def remove_socket(endpoint: Endpoint) -> None:
 
 
 def remove_stale_monitors(folder: Path) -> None:
-    """Remove from a folder the monitor sockets that killed schedulers of this user left behind."""
+    """Remove monitor sockets from a folder, if they belong to this user and their schedulers were killed."""
     for file in folder.glob("*_[0-9]*_monitor"):
         with contextlib.suppress(OSError):
             found = file.lstat()
@@ -130,7 +130,7 @@ def _remove_abandoned_folders(parent: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether no process needs this folder. Processes of other containers count only if they listen in it."""
+    """Return whether no process needs this folder. Processes of other containers need it only if they listen in it."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return False

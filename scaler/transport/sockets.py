@@ -1,11 +1,10 @@
 """ZeroMQ sockets as Scaler uses them: made in one place, which sets every option that has a dangerous default.
 
-A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
-frames are received without a copy. A socket belongs to one thread. This module decodes no message.
+A message is a header frame and payload frames. Frames of at least `OUT_OF_BAND_BYTES` are sent without a copy, and
+payload frames are received without a copy. A socket belongs to one thread. This module decodes no message.
 
-Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never reconnects, and does not
-report that the other end was closed. So this module copies received frames, as if they came from another process. The
-next send to a closed end raises an error.
+Between threads of one process (`inproc://name`), ZeroMQ never reconnects and does not report that the other end was
+closed: the next send to a closed end raises an error. ZeroMQ does not copy frames there, so the receiver copies them.
 """
 
 from __future__ import annotations
@@ -45,28 +44,28 @@ _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""The time that the system waits, after the longest time-out, before it closes a connection that does not answer.
-Heartbeats of ZeroMQ are not used. If a heartbeat is due on a held-back connection that was reset, libzmq aborts the
-process (`!_io_error`).
+"""How long after the longest time-out the system closes a connection that does not answer.
+Heartbeats of ZeroMQ are not used: libzmq aborts the process (`!_io_error`) if a heartbeat is due on a connection that
+was reset while libzmq did not read from it, because too many messages were unread.
 """
 KEEPALIVE_SECONDS = 5
-"""The time between two keep-alive probes of the system, after 30 s of silence."""
+"""The time between two keep-alive probes of the system. The first probe is sent after 30 s of silence."""
 HANDSHAKE_MS = 10_000
 """The time after which a connection with an unfinished handshake is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
-"""The longest pause between attempts to connect (a packet each). A restarted scheduler waits at most this long."""
+"""The longest pause between two attempts of a peer to connect, each of which costs a packet."""
 CONNECT_MS = 2_000
 """The time after which an unanswered attempt to connect is repeated; the system would wait longer each time."""
 
 
 MESSAGES_WAITING = 256
-"""The most unread messages of a connection, if the system does not count its bytes; the network holds back the rest."""
+"""The limit on unread messages of a connection whose bytes the system does not count. The network keeps the rest."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
-"""The most messages that wait for a peer that does not read. Other modules limit all messages except echoes."""
+"""The limit on messages that wait for a peer that does not read. Other modules have lower limits, except for echoes."""
 FRAMES_MOST = 1 << 16
-"""The most frames of a message. A longer message is read as a message without frames, which every codec refuses."""
+"""The limit on the frames of a message. A longer message is received without its frames, and every codec refuses it."""
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
@@ -114,7 +113,7 @@ def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
 
 
 class _Inlet:
-    """Receives the first part of messages with few look-ups of options, because pyzmq looks options up slowly."""
+    """Receives the first part of messages. Looks up few socket options, because each look-up by pyzmq is slow."""
 
     def __init__(self, socket: zmq.Socket[bytes], *, copies: bool) -> None:
         self._socket = socket
@@ -166,12 +165,12 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _is_made_up_by_router(connection: Connection) -> bool:
-    """Return whether the ROUTER socket made a routing id. A peer that chose its id could pose as another peer."""
+    """Return whether the ROUTER socket chose a routing id. If the peer chose it, it could pose as another peer."""
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
 
 def shut_down(descriptor: int) -> None:
-    """Close the connection at a descriptor below ZeroMQ, which has no call for closing a single connection."""
+    """Shut down the connection of a descriptor by a system call. ZeroMQ cannot close a single connection."""
     with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
         copy.shutdown(unix.SHUT_RDWR)
 
@@ -180,9 +179,9 @@ class RouterSocket:
     """The scheduler's end of the connections of many peers, each peer identified by its connection.
 
     Args:
-        silence_seconds: a connection is closed a little after a silence of this length; answers to probes end a
-            silence.
-        unread_bytes: the most unread bytes of a connection before `look` closes it, if the system reports what arrived.
+        silence_seconds: a connection is closed a little after its peer was silent for this long. An answer to a
+            keep-alive probe ends a silence.
+        unread_bytes: `look` closes a connection with more unread bytes than this, if the system counts arrived bytes.
         admission_keys: the keys that peers need; None: all peers may connect.
     """
 
@@ -293,7 +292,7 @@ class RouterSocket:
             raise PeerGoneError(error.errno, str(error)) from error
 
     def lost(self) -> list[Connection]:
-        """Return the connections closed since the last call. The socket itself may notice their loss a moment later."""
+        """Return the connections that were closed since the last call. ZeroMQ may notice a loss a moment later."""
         connections = []
         for descriptor in self._monitor.lost():
             connections += self._descriptors.of(descriptor)
@@ -304,8 +303,10 @@ class RouterSocket:
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Close connections that send far more than is read, or too much before the peer is authenticated, and the
-        newest connections of an address with too many unauthenticated peers. Return how many were closed.
+        """Close the connections that exceed a limit. Return how many were closed.
+
+        These send far more than is read, have sent too much before the peer is authenticated, or are the newest
+        connections of an address that has too many unauthenticated ones.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
         over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())
@@ -345,8 +346,8 @@ class DealerSocket:
 
     The socket sends no heartbeats of ZeroMQ, because other modules decide how long a scheduler may be silent.
 
-    At an ipc address in a folder that other users can write, the socket makes one connection, and messages wait until
-    the listener has passed the check. A missing listener counts as a lost connection.
+    If other users can write to the folder of an ipc address, the socket connects only once, and messages wait until
+    `ListenerCheck` trusts the listener. A missing listener counts as a lost connection.
 
     Args:
         keyring: the keys to try; None: connections to the address need no key.
@@ -362,7 +363,7 @@ class DealerSocket:
         is_safe = endpoint.file is None or is_private(endpoint.file.parent)
         self._check = None if is_safe else ListenerCheck(endpoint)
         self._unsent: list[tuple[bytes, Sequence[Any]]] | None = None if self._check is None else []
-        """the messages that wait until the listener has passed the check; None after that, or if no check is needed"""
+        """the messages that wait until `ListenerCheck` trusts the listener; None after that, or if there is no check"""
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if self._check is None else -1)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)

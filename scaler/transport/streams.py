@@ -1,11 +1,11 @@
 """Streams: the transport over plain stream sockets at ipc addresses, where both ends are of this package.
 
 No thread moves bytes: the receiver reads from the system, and the unsent rest of a message waits in the sending process
-until the descriptor reports space. So a single message costs one system call at each end, and the system holds back a
-peer that sends more than is read.
+until the system has space. So a single message costs one system call at each end, and the system holds back a peer that
+sends more than is read.
 
-Used through `open_transport`, by one thread at a time. No call blocks, and a connection is not read while its messages
-wait.
+Used through `open_transport`, by one thread at a time. No call blocks. No connection is read while messages wait for
+`receive`.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from scaler.transport.trust import why_not_trusted
 ARE_SUPPORTED = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
 READ_BYTES = 256 * 1024
-"""The size of the buffer for reading, about as much as the system buffers for a connection."""
+"""The size of the buffer for reading, which is about what the system buffers for a connection."""
 SYSTEM_BYTES = 1024 * 1024
 """The size of the system's buffer for one direction of a connection, unless the limit of the system is lower."""
 PIECES_MOST = 64
-"""The most pieces that one system call writes."""
+"""The limit on the pieces that one system call writes."""
 READY_MOST = 64
-"""The most connections that are read, once each, before the next request to the system for readable connections."""
+"""How many connections are read, once each, before the system is asked again which connections are readable."""
 CALLERS_WAITING = 1024
-"""The most connections that wait to be accepted. The system refuses further peers, which try again."""
+"""How many connections may wait to be accepted. The system refuses further peers, which try again."""
 PIECES_UNSENT = 250_000
-"""The most unsent pieces for one peer. Echoes have only this limit. Other modules limit numbered messages."""
+"""The limit on unsent pieces for one peer. Other modules have lower limits, except for echoes."""
 CONNECT_RETRY_SECONDS = 0.05
 CONNECT_RETRY_MOST_SECONDS = 0.25
-"""The longest pause between two attempts of a peer to connect. A restarted scheduler waits at most this long."""
+"""The longest pause between two attempts of a peer to connect."""
 
 # Plain numbers: combining the enumerations of `select` costs more than reading.
 _IN, _OUT = 1, 4
@@ -151,7 +151,7 @@ class StreamDialer:
     """A peer's end of one connection. While no process listens, a thread of the dialer tries to connect repeatedly.
 
     Raises:
-        OSError: if the address is impossible.
+        OSError: if it is impossible to connect to the address.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -178,7 +178,7 @@ class StreamDialer:
             raise
 
     def _has_connected(self, events: int) -> bool:
-        """Connect, and disconnect from a listener that is not trusted. Return whether any process listens."""
+        """Try to connect. Return whether a process listens. If the listener is not trusted, end the connection."""
         stream = self._stream
         if stream.socket.connect_ex(self._path):
             return False
@@ -249,7 +249,7 @@ class StreamDialer:
         os.close(self.monitor_descriptor)
 
     def close_after_fork(self) -> None:
-        """Close a forked process's copy of the socket, which would keep the connection open after its parent ended."""
+        """Close a forked process's copy of the socket. An open copy would keep the parent's connection open."""
         self._stream.socket.close()
 
 
@@ -314,7 +314,7 @@ class StreamListener:
         self._ready: list[tuple[int, int]] = []
         self._is_expected = True
         self._lacks_descriptors = False
-        """whether new connections are not accepted, because this process has no free descriptors"""
+        """whether this process accepts no new connections now, because it has no free descriptors"""
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()
 

@@ -1,7 +1,7 @@
 """Trust: whether a peer may trust the user who listens at an ipc address. A listener can run code in its peers.
 
 Used on each connection of peers and viewers, before anything is sent or received. Checking the owner of the socket file
-is not enough, because another file may have its place when the connection is made.
+is not enough, because the file may be replaced before the connection is made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scaler.endpoint import Endpoint
 from scaler.transport.binding import KNOWS_PEER_USERS, name_of_user, uid_at
 
 _OVERFLOW_UID = 65534
-"""The uid that a user namespace shows for each user that is not mapped into the namespace."""
+"""The uid that a user namespace shows in place of each uid that it does not map."""
 
 
 def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
@@ -62,11 +62,10 @@ def is_private(folder: Path) -> bool:
 
 
 class ListenerCheck:
-    """The check of the listener at an ipc address to which a ZeroMQ socket makes its one connection.
+    """Checks whether a ZeroMQ socket, which connects to an ipc address only once, may trust the listener.
 
-    The system may reuse the descriptor of a connection as soon as the connection is closed. So the result counts only
-    after all events of the monitor have been read, because the end of a connection is reported before its descriptor is
-    closed.
+    As soon as a connection is closed, the system may reuse its descriptor. So the result counts only after all events
+    of the monitor have been read: the end of a connection is reported before its descriptor is closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

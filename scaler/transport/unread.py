@@ -1,10 +1,10 @@
 """Unread: finds connections that send far more than is read, and would fill the memory of this process.
 
-Used by the scheduler's socket, on TCP and Linux, instead of a limit on unread messages. Such a limit does not hold back
-a message without an end. And if a peer that is held back has sent a PING and resets its connection, libzmq 4.3.5 aborts
-this process (`!_io_error`). So libzmq reads everything, and this module asks the system how much has arrived.
+Used by the scheduler's socket, on TCP and Linux, instead of a limit on the number of unread messages. That limit would
+not hold back an endless message. And libzmq 4.3.5 aborts this process (`!_io_error`) if a peer sends a PING, is held
+back and resets its connection. So libzmq reads everything, and this module asks the system how much has arrived.
 
-The check costs nothing while the process does not grow.
+The check costs nothing while the memory of the process does not grow.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 from collections.abc import Iterator
 
 GROWN_BYTES = 64 * 1024 * 1024
-"""The growth of the process after which all connections are checked."""
+"""All connections are checked once the memory of the process has grown by this much."""
 CALM_BYTES = 1024 * 1024
 """Checking stops when every connection has fewer unread bytes than this."""
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The head of a frame on the network has 2 bytes if the frame has at most 255 bytes, and otherwise 9 bytes."""
+"""The size up to which a frame has a short head on the network, and the sizes of short and long heads, in bytes."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
@@ -41,7 +41,7 @@ def received_bytes(descriptor: int) -> int | None:
 
 
 def size_on_its_way(n_bytes: int) -> int:
-    """Return how many bytes a frame of `n_bytes` takes on the network, with its head."""
+    """Return how many bytes a frame with `n_bytes` of content takes on the network."""
     return n_bytes + (SHORT_HEAD_BYTES if n_bytes <= SHORT_BYTES else LONG_HEAD_BYTES)
 
 
@@ -55,13 +55,13 @@ class _Count:
         self.n_bytes = self.frames = 0
 
     def unread(self, received: int) -> int:
-        """Estimate the memory of the unread bytes, as if unread frames were as large as the frames already read."""
+        """Estimate the memory of the unread bytes. Unread frames are assumed to be as large as the read ones."""
         unread = received - self.received_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 
 
 class Unread:
-    """Counts the unread bytes of each connection of a socket, by descriptor. A connection may have `most_bytes`."""
+    """Counts the unread bytes of each connection of a socket, by descriptor. `most_bytes` is the limit for each."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

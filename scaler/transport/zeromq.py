@@ -20,7 +20,7 @@ from scaler.transport.sockets import DealerSocket, RouterSocket
 
 
 class _SharedContext:
-    """The context that all sockets of connections inside this process share, while any transport uses the context."""
+    """The ZeroMQ context for all connections inside this process. It exists while any transport uses it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ _shared = _SharedContext()
 
 
 def _forget_shared() -> None:
-    """Make a new shared context in a forked process, where the other threads that share the old one do not exist."""
+    """Make a new shared context in a forked process: the old one needs threads that exist only in the parent."""
     global _shared  # noqa: PLW0603 - there is one process
     _shared = _SharedContext()
 

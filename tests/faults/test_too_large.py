@@ -136,7 +136,7 @@ def test_values_that_kill_every_scheduler_are_given_up_after_five_and_other_task
         with_table = client.submit(len, client.send_object(bytes(400 * MB), name="table"))
         for future, what in ((with_table, "the object 'table'"), (result, "its result")):
             with pytest.raises(
-                ObjectTooLargeError, match=rf"^{what} is too large: .*it has ended 5 times during this transfer"
+                ObjectTooLargeError, match=rf"^{what} is too large: .*: the scheduler has ended 5 times during"
             ):
                 future.result(100)
         kills = supervised.kills

@@ -308,7 +308,7 @@ def test_rows_that_cannot_be_compared_are_a_conflict_once_they_have_ended(
             return list, (os.urandom(8).hex(),)
 
     assert client.map(lines, [([1],), (Opened(),)], job="not compared") == [1, 16]
-    assert "1 rows cannot be compared when it is opened again; the first is row 1" in caplog.text
+    assert "1 rows cannot be compared when the job is opened again; the first is row 1" in caplog.text
     with pytest.raises(JobConflictError, match="row 1 cannot be compared"):
         client.map(lines, [([1],), (Opened(),)], job="not compared")
     caplog.clear()

@@ -424,9 +424,9 @@ def test_large_results_are_kept(client: Client) -> None:
 def test_work_that_cannot_be_kept_is_refused_with_the_reason(client: Client) -> None:
     with pytest.raises(TypeError, match="row 1 has a future"):
         client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
-    with pytest.raises(TypeError, match="row 0 has an ObjectReference inside a container"):
+    with pytest.raises(TypeError, match="row 0 contains an ObjectReference"):
         client.map(double, [([client.send_object([1])],)], job="references")
-    with pytest.raises(TypeError, match="row 0 has an ObjectReference inside a container, or its as_is"):
+    with pytest.raises(TypeError, match="row 0 contains an ObjectReference, or is its as_is"):
         client.map(double, [(client.send_object([1]).as_is(),)], job="references")
     with pytest.raises(ConfigError, match="is not a valid name of a job"):
         client.map(double, rows(1), job="a\nb")
@@ -618,7 +618,7 @@ def test_a_wait_for_a_job_can_be_cancelled_and_drawn(
             for progress in (False, True) * 8:
                 with pytest.raises(asyncio.TimeoutError):
                     await asyncio.wait_for(job.wait(progress=progress), 0.2)
-                with pytest.raises(TimeoutError, match="did not end, or reach the row, within the timeout"):
+                with pytest.raises(TimeoutError, match="its next row, did not end within the timeout"):
                     await job.wait(0, progress)
             assert threading.active_count() == n_threads
             assert len(client._core.link._work.jobs.open) <= 2  # one wait, and at most one request of a bar

@@ -104,7 +104,7 @@ def test_nodes_of_graphs_take_references_as_they_are(client: Client) -> None:
     table = client.send_object(LARGE)
     graph = {"table": table.as_is(), "n": 4, "a": (passes_on, "table", "n"), "b": (is_reference, table.as_is())}
     assert client.get(graph, ["a", "b"]) == {"a": EXPECTED, "b": True}
-    with pytest.raises(SerializeObjectError, match=r"Pass it to submit or map .*, or pass its as_is\(\)"):
+    with pytest.raises(SerializeObjectError, match=r"Pass it to submit or map .* use its as_is\(\)"):
         client.get({"a": (measured, [table])}, ["a"])
 
 

@@ -1,8 +1,8 @@
 """Census: answers the questions of clients about peers and objects, and carries out the commands of admins.
 
-Receives requests from client sessions, and arrivals and departures from the acceptor. Sends to sessions and the
-balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. The census counts only on
-request, once for all requests of a turn.
+Client sessions forward requests to the census, and the acceptor reports new workers and ended sessions. To answer the
+requests of a turn, the census requests counts once: from the balancer and agent sessions, which reply in the urgent
+lane. Answers to clients and orders to agents go through the outbox.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLI
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
-"""The most requests of one client that wait for workers. Further requests are answered once, without waiting."""
+"""Limit of the requests of one client that wait for workers. A request above it is answered at once."""
 UNACKNOWLEDGED_MOST = 1
-"""The most descriptions, each of all workers, that one client may have unacknowledged. Descriptions are large."""
+"""Limit of the unacknowledged detailed answers to one client. Such answers are large."""
 DEFERRED_MOST = 1024
-"""Limit of the deferred requests of one client. The oldest requests are dropped."""
+"""Limit of the deferred requests of one client. Above it, the oldest request is dropped."""
 LOOK_SECONDS = 0.5
 """Interval at which deferred requests are examined. A new request of a client also examines its deferred requests."""
 DESCRIPTIONS_MOST = 16
-"""The most descriptions, each of all workers, that are sent in one interval to all clients together."""
+"""Limit of the detailed answers to all clients together within `LOOK_SECONDS`."""
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
-"""In this order: the most objects of a client that are described (the largest), and the most that are searched."""
+"""Two numbers of a client's objects: how many are described (the largest), and among how many these are searched."""
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
@@ -69,10 +69,10 @@ class Census(Actor):
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """the requests that wait for workers, by peer and number of the request"""
         self._unacknowledged: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
-        """by peer, its unacknowledged descriptions: the pipe and the number of the first message of each description"""
+        """unacknowledged detailed answers, by peer: for each, the peer's pipe and the number of its first message"""
         self._deferred: dict[Peer, dict[int, InfoRequest]] = {}
         self._n_described = 0
-        """the number of descriptions since deferred requests were last examined"""
+        """the number of detailed answers since deferred requests were last examined"""
         self._check_is_due = False
         self._total = Report()
         self._by_agent: list[tuple[Peer, Report]] = []
@@ -131,7 +131,7 @@ class Census(Actor):
         return [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
 
     def _may_describe(self, peer: Peer) -> bool:
-        """Return whether a request with a large effect or answer may be granted now. If so, count the request."""
+        """Return whether to handle a command, or a request with a large answer, now. If so, count the request."""
         unacknowledged = self._unacknowledged.setdefault(peer, deque())
         while unacknowledged and (
             unacknowledged[0][0] is not peer.pipe or unacknowledged[0][0].acknowledged >= unacknowledged[0][1]
@@ -185,7 +185,7 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request the counts in the urgent lane. All counts arrive before the `AnswerInfo` that the census sends."""
+        """Request the number of waiting tasks in the urgent lane, so the reply arrives before the `AnswerInfo`."""
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)

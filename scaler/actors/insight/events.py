@@ -1,4 +1,4 @@
-"""Events: reports what happens in the scheduler to one listener: a monitor, metrics, an audit.
+"""Events: what happens in the scheduler, reported to one listener: a monitor, metrics or an audit.
 
 Called by tasks, sessions, the acceptor, the object store and the supervisor of the tree. The listener, an actor,
 receives events as ordinary mail, in the order in which they happened. docs/reference/events.md describes how to write a
@@ -70,7 +70,7 @@ class TaskMoved:
 
 @message
 class PeerIdentity:
-    """The description of a peer from its hello, and its owner."""
+    """The description of a peer in its hello, with the owner that the peer's connection has proved."""
 
     peer_id: bytes
     package_version: str
@@ -83,7 +83,7 @@ class PeerIdentity:
     named_only: bool = False
     """whether an agent's workers run named functions only"""
     owner: str = ""
-    """the name of the proved owner of the peer; empty if the owner has no name"""
+    """the name of the owner; empty if the owner has no name"""
     takes_rows: bool = False
     """whether an agent accepts ranges, which are tasks of many rows"""
 
@@ -163,7 +163,7 @@ class PartRestarted:
 
 @message
 class ObjectStored:
-    """A new object. `size_bytes` is 0 while the client keeps the bytes."""
+    """A new object. `size_bytes` is 0 if the client has kept the bytes."""
 
     object_id: ObjectId
     owner: ClientId | None
@@ -173,7 +173,7 @@ class ObjectStored:
 
 @message
 class ObjectFilled:
-    """The arrival of the bytes of an object, which the client has kept until now."""
+    """The arrival of the bytes of an object. Before, the client kept them."""
 
     object_id: ObjectId
     size_bytes: int
@@ -224,4 +224,4 @@ class _EveryTask(Container[TaskId]):
 
 
 EVERY_TASK: Container[TaskId] = _EveryTask()
-"""All tasks, for `Events.listen`. Following all tasks adds a third to what the tasks cost the scheduler."""
+"""The value of `followed` in `Events.listen` for all tasks. It adds a third to what the tasks cost the scheduler."""

@@ -47,9 +47,9 @@ from scaler.wire.messages.vocabulary import (
 from scaler.wire.messages.worker import RunStatus
 
 DEPENDENCIES_MOST = 1000
-"""The most dependencies of one node that are examined."""
+"""Limit of the dependencies of one node that are examined."""
 STEPS_MOST = 100
-"""The most nodes that are followed in a chain in which each node waits for the next."""
+"""The length up to which a chain of nodes is followed. In a chain, each node waits for the next."""
 SHOWN_SECONDS = 1.0
 UINT64_MOST = 2**64 - 1
 
@@ -137,7 +137,7 @@ def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, s
 
 
 NODE_REASON = INPUTS, "it needs results of other nodes of its graph that are not available yet"
-"""The explanation of each graph node that is not a task yet. A question about a single node gets more detail."""
+"""The usual explanation of a graph node that is not a task yet. The answer about a single node has more detail."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (

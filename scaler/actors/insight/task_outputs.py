@@ -1,8 +1,8 @@
-"""TaskOutputs: passes the lines that tasks write to the clients of these tasks.
+"""TaskOutputs: receives the lines that tasks write, and sends each line to the client of its task.
 
-Receives lines from worker proxies, requests from client sessions, and ended sessions from the acceptor. A client
-receives the lines of its own tasks and of tasks nested in them, and no other lines. The unacknowledged lines for a
-client are bounded, so a slow client needs little memory.
+Lines come from worker proxies, requests for lines come from client sessions, and the acceptor reports ended sessions. A
+client receives the lines of its own tasks and of tasks nested in them, and no other lines. The unacknowledged lines for
+a client are bounded, so a slow client needs little memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.25
 
 @message
 class _CheckReaders:
-    """outputs -> itself, by timer: serve the clients with waiting requests that have acknowledged earlier answers."""
+    """outputs -> itself, by timer: serve waiting requests of clients that have acknowledged earlier answers."""
 
 
 @message
@@ -66,7 +66,7 @@ class OutputReader:
         return self.unheard_lines < UNACKNOWLEDGED_MOST
 
     def said(self, lines: int) -> None:
-        """Add a number of lines to the lines that were sent and are unacknowledged."""
+        """Count lines that are about to be sent as unacknowledged."""
         number = self.pipe.last_sent + 1
         self.unheard_lines += lines
         if self.unheard and self.unheard[-1][0] == number:
@@ -81,7 +81,7 @@ class OutputState:
         self.table = OutputTable(retention_seconds)
         self.readers: dict[Peer, OutputReader] = {}
         self.streams: dict[int, OutputReader] = {}
-        """the client that streams all lines of its tasks, by account"""
+        """the client that receives a stream of all lines of its tasks, by account"""
 
 
 class TaskOutputs(Actor):

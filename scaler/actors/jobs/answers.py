@@ -19,7 +19,7 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
-"""The head of a result: first row, number of rows, status, number of frames. Frame sizes follow. Rows share frames."""
+"""The head of the result of some rows: first row, number of rows, status, number of frames. The frame sizes follow."""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -77,7 +77,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request that was made for an earlier job of this name, or for other work; else None."""
+    """Refuse a request that was made for an earlier job of this name, or for other work. Otherwise return None."""
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"
@@ -129,7 +129,7 @@ def terms_of(
     """Return the terms of a new job, or of a new version of a job.
 
     Args:
-        keep_seconds: how long the job is kept if the body of the request has null for it.
+        keep_seconds: how long the job is kept if `keep_seconds` is null in the body of the request.
 
     Raises:
         ValueError: if the body of the request does not hold valid terms.
@@ -146,7 +146,7 @@ def terms_of(
     function_id, options = bytes.fromhex(terms["function_id"]), bytes.fromhex(terms["options"])
     most, keep = terms["max_failures"], terms["keep_seconds"]
     if len(function_id) != ID_BYTES:
-        raise ValueError("the id of its function has a wrong length")
+        raise ValueError(f"function_id must have {ID_BYTES} bytes, not {len(function_id)}")
     read_options(options)
     return JobTerms(
         request.name, owner, random_id()[:PREFIX_BYTES], function_id, terms["function"], terms["program"],

@@ -1,10 +1,10 @@
 """Job: the actor of one job, which submits rows as tasks, passes results to the job writer, and answers clients.
 
 Receives messages from the job keeper, its tasks, the object store (large results) and the job writer. Sends to these
-and, through the outbox, to clients. No connection owns a job. For its tasks, a job takes the place of a client session.
+and, through the outbox, to clients. No connection owns a job. Tasks of a job report to the job, not to a session.
 
-A task's id is the prefix of the job's version and the number of the row. So a new scheduler submits the same rows, and
-adopts their runs that agents hold. Runs of an earlier version are never adopted.
+A task's id is the prefix of the job's version and the number of the row. So a new scheduler submits a row with the same
+id, and can adopt a run of the row that an agent holds. Runs of an earlier version are never adopted.
 
 A result or a state takes effect in memory, and is announced, only after the job writer has written it to disk.
 """
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WINDOW_ROWS = 8192
-"""The most submitted rows that have not ended. Each row takes memory, and agents report it to a new scheduler."""
+"""Limit of submitted rows that have not ended. Each row takes memory, and agents report it to a new scheduler."""
 
 SUBMITTED_AT_ONCE = 256
 """Limit of the tasks that a job submits in one turn."""
@@ -71,7 +71,7 @@ TRY_AGAIN_SECONDS = 2.0
 """Pause before a failed write to the disk is retried."""
 
 PROGRAM_SECONDS = 10.0
-"""Time for programs to reconnect after a start of the scheduler. Then a job without a program counts as idle."""
+"""Time for programs to reconnect after a start of the scheduler. A job that then has no program counts as idle."""
 
 WRITE_ANEW = "Run its program again with the same rows, which rewrites them"
 
@@ -79,7 +79,7 @@ INCONSISTENT = (
     "its record is damaged: the number of results on disk does not match the number of ended rows. Read the results "
     'on disk; then forget the job, or run its program again with on_change="restart"'
 )
-"""Why a job without open rows stops if its counts do not match its results on disk."""
+"""Why a job is stopped if all its rows have ended, but the number of its results on disk differs."""
 
 REST_SECONDS = 20.0
 """A job that cannot run leaves memory after one to two intervals of this length without a request."""
@@ -147,7 +147,7 @@ class JobActor(Actor):
         self.schedule(REST_SECONDS, JobDue(self._rest))
 
     def _report_lost(self) -> None:
-        """Report acknowledged changes that the disk has lost, and stop the job if it has the option `at_most_once`."""
+        """Log which acknowledged changes the disk has lost. If the job has the option `at_most_once`, stop the job."""
         lost = self._record.lost
         if lost:
             logger.error("the job %s: %s", self._state.terms.name, lost)
@@ -192,7 +192,7 @@ class JobActor(Actor):
         self._catalog.order(self.actor_ref, None if alone else record, obey, receive)
 
     def _lose(self, damaged: list[RowResult]) -> None:
-        """Run rows with damaged results again if a map waits for these rows; else count the rows as failed."""
+        """Handle rows with damaged results: the rows run again if a map waits for them, else they count as failed."""
         job_state, rows = self._state, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
         logger.error("the job %s: %s", job_state.terms.name, what)

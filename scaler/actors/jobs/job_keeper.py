@@ -43,7 +43,7 @@ FIRST_LOOK_SECONDS = 1.0
 REQUESTS_MOST = 4096
 """Limit of a session's unanswered requests. Further requests are refused; this many refusals end the session."""
 LISTS_MOST = 16
-"""The most requests for lists of jobs that a session may have waiting. For each list, the scheduler reads all jobs."""
+"""Limit of a session's waiting requests for lists of jobs. For each list, the scheduler reads all jobs."""
 
 Opened: TypeAlias = "tuple[JobRecord, JobState]"
 Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
@@ -173,7 +173,7 @@ class JobKeeper(Actor):
             self._handle(asked)
 
     def _refuse(self, asked: RequestJob, reason: str) -> None:
-        """Refuse a request of a session that has too many. End a session with `REQUESTS_MOST` such refusals."""
+        """Refuse a request, because its session has too many. After `REQUESTS_MOST` refusals, end the session."""
         self._reply(asked, refused(asked.request, f"{reason}: wait for their answers first"))
         self._excess[asked.session] += 1
         if self._excess[asked.session] == REQUESTS_MOST:
@@ -182,7 +182,7 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer or forward a request. `is_read`: whether no other request handled with it changes or runs the job."""
+        """Answer or forward a request. `is_read`: whether all requests that are handled with this one only read."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)

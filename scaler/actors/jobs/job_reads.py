@@ -27,12 +27,12 @@ READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ` requests, in this order: the client needs the job to run; answer at once, with ended rows only."""
+"""Two bodies of a `READ` request: the job has to run for the client; answer at once, only with rows that have ended."""
 
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
-"""A generator that yields orders for the job writer, each with the text for its failure, and receives their results."""
+"""A generator that yields pairs (an order for the job writer, the error text if it fails) and receives each result."""
 
 
 class JobReads:
@@ -68,7 +68,7 @@ class JobReads:
         self._record, self._state = record, job_state
 
     def note(self, rows: Iterable[int]) -> None:
-        """Append rows whose results are on disk to the list that `read_new` reads."""
+        """Add rows to the list that `read_new` reads, because their results are on disk."""
         self._log.extend(rows)
 
     @property
@@ -160,7 +160,7 @@ class JobReads:
         self._reply(asked, info_of(asked.request, info))
 
     def info(self, reason: str, programs: Iterable[str]) -> dict[str, Any]:
-        """Return the state of the job, for clients. `reason`: why the job is idle, if the record has no reason."""
+        """Return the state of the job, for clients. `reason`: why the job is idle, unless the record has a reason."""
         job_state, labels = self._state, list(programs)
         return {
             **job_state.info(), "reason": job_state.reason or reason, "log": self.log_id, "logged": self.n_logged,

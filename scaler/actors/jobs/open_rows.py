@@ -170,7 +170,7 @@ class OpenRows:
             self._loaded = (first, arguments, 0)
 
     def take(self, most: int) -> NextRows | None:
-        """Take at most `most` consecutive rows to submit as one task; None if a range must be loaded first."""
+        """Choose up to `most` consecutive rows to submit as one task. Return None if a range must be loaded first."""
         if self._loaded is None:
             return None
         first, arguments, begin = self._loaded

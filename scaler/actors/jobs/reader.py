@@ -1,8 +1,9 @@
-"""JobReader: answers requests about a job that another program has open, from the record that this program writes.
+"""JobReader: answers requests about a job that another program has open, from the record that the other program writes.
 
-Takes the place of the job's own actor. Receives messages of the job keeper and the job writer. Sends to these and,
+Takes the place of the job's own actor. Receives messages from the job keeper and the job writer. Sends to these and,
 through the outbox, to clients. A request that would change the job is refused, and the refusal names the other program.
-When the lock is free or the job was removed, this actor ends, and the next actor of the job receives the open requests.
+When the other program has released the job's lock, or the job was removed, this actor ends. The next actor of the job
+receives the open requests.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 LOOK_SECONDS = 0.5
-"""Interval at which the record is read again while a request waits."""
+"""While a request waits, the record is read again at this interval."""
 
 IDLE_SECONDS = 30.0
 """The record is closed after one to two intervals of this length without a request."""
 
 ENDING_SECONDS = 3.0
-"""The longest wait for the lock to be taken or released, since a scheduler outlives its program for a moment."""
+"""How long requests wait if the other program seems about to release the job's lock, or to take it again."""
 
 
 def needs_program(job_state: JobState) -> bool:
@@ -41,7 +42,7 @@ def needs_program(job_state: JobState) -> bool:
 
 
 class LeftJobError(Exception):
-    """Error for a program that only reads a job, and may not lock the job: the job's own program may need the lock."""
+    """Raised for a job that is only read: this program takes no lock, as the job's own program may need the lock."""
 
 
 class JobFreeError(Exception):
@@ -49,7 +50,7 @@ class JobFreeError(Exception):
 
 
 class JobView:
-    """Answers requests from the record of a job that another program has open, in the job writer's thread alone."""
+    """Answers requests about a job that another program has open. Reads the record, in the job writer's thread."""
 
     def __init__(self, folder: JobFolder, place: Path) -> None:
         self._folder, self._place = folder, place
@@ -150,7 +151,7 @@ class JobView:
         self._answer = response
 
     def _why_idle(self) -> str:
-        """Return why an open job does not run, as a sentence; empty if the other program has the job open."""
+        """Return why an unfinished job does not run, as a sentence; empty while the other program has the job open."""
         if not self._is_left:
             return ""
         return NO_PROGRAM if self._folder.is_entered else f"{self._program} has ended: retry() runs it here"
@@ -216,7 +217,7 @@ class JobReader(Actor):
         self.schedule(LOOK_SECONDS, JobDue(self._look))
 
     def _rest(self) -> None:
-        """End, and close the record, if no request arrived or waits."""
+        """End this actor and close the record, if no request has arrived lately and none waits."""
         if self._asked_until_now or self._waiting:
             self._asked_until_now = 0
             self.schedule(IDLE_SECONDS, JobDue(self._rest))

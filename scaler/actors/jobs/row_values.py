@@ -28,12 +28,12 @@ class StoreReader:
     def __init__(self, actor: ActorRef, client_id: ClientId) -> None:
         self.put = actor.send
         self.is_due = True
-        """always True: the outbox takes this stand-in for a peer that is due already, and never serves it"""
+        """always True, so that the outbox does not add this stand-in to the peers that the edge serves"""
         self.key = ("job", client_id)
 
 
 class JobResults:
-    """Fetches the large results of a job, whose id at the object store is `client_id`, from agents."""
+    """Fetches the large results of a job from agents. `client_id`: the job's id at the object store."""
 
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store

@@ -23,7 +23,7 @@ class RunsHeld:
 
     Attributes:
         runs: the owner, task, worker and attempt of each run.
-        agents: the number of agents of the last scheduler of this agent; 0 if there was no other scheduler.
+        agents: the number of agents that the agent's last scheduler had; 0 if the agent had no other scheduler.
     """
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
@@ -106,7 +106,7 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task, client session or job: no agent is known to have another run of the tasks."""
+    """adoption or worker proxy -> task, client session or job: no known agent holds a run that you may adopt."""
 
 
 @message

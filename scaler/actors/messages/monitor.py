@@ -127,7 +127,7 @@ class Backlog:
 
 @message
 class ReportBacklog:
-    """monitor -> balancer, urgent: count the waiting tasks in `backlog`; if `functions` is set, also by function."""
+    """monitor -> balancer, urgent: write the number of waiting tasks into `backlog`. `functions`: also by function."""
 
     backlog: Backlog
     functions: bool
@@ -135,7 +135,7 @@ class ReportBacklog:
 
 @message
 class ReportOpen:
-    """monitor -> client sessions -> graphs, in the urgent lane: count your open tasks in `backlog`."""
+    """monitor -> client sessions -> graphs, in the urgent lane: write the number of your open tasks into `backlog`."""
 
     backlog: Backlog
 

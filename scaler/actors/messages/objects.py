@@ -34,7 +34,7 @@ class StoreObject:
     payer: Owner | None = None
     """the owner whose quota the object counts against; None: no quota"""
     function_id: ObjectId | None = None
-    """if the object is a result, which is never refused: the function that computed the result; else None"""
+    """the function that computed the object, if it is a result; else None. Results are never refused"""
     graph_client: ClientId | None = None
 
     @property
@@ -64,7 +64,7 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request a part, at `offset`, of the result at `location`; if empty, of a copy."""
+    """object store -> agent session: request the part at `offset` of the result at `location` (empty: of a copy)."""
 
     object_id: ObjectId
     location: bytes
@@ -143,7 +143,7 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this object to `peer`: an agent with the session `host` or, if None, a client."""
+    """session -> object store: send this object to `peer`. `host`: the session if the peer is an agent; else None."""
 
     object_id: ObjectId
     peer: Peer
@@ -158,7 +158,7 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: a reconnected agent has this copy. `is_early`: the agent had another scheduler."""
+    """agent session -> object store: a reconnected agent has this copy. `is_early`: owners may still reconnect."""
 
     object_id: ObjectId
     host: ActorRef

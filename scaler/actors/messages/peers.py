@@ -101,7 +101,7 @@ class ConnectionLost:
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: check whether the peer is still connected. If it is lost, report `departure`."""
+    """session -> itself, by timer: check whether the peer is lost. If so, end the session. `departure`: the reason."""
 
     departure: Departure
     is_again: bool = False

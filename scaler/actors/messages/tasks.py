@@ -24,7 +24,7 @@ class TaskReady:
         near_worker: a worker on the host that has most of the task's data.
         account: the account whose share the task uses.
         is_new: whether the task has not been accepted yet, so that it may be refused.
-        context: the context of a range or of an at-most-once task; None for other tasks.
+        context: the `ClientContext` of a range or of an at-most-once task; None for other tasks.
         needs: the resources that the task requests; None if any worker may run it.
     """
 
@@ -130,7 +130,7 @@ class RunLost:
     Attributes:
         was_running: whether the task may have been running, and so may be the cause of the loss.
         was_ordered: whether the agent of the worker may have received the attempt.
-        was_unacknowledged: whether the agent was lost before it acknowledged both the attempt and its large values.
+        was_unacknowledged: whether the lost agent had not acknowledged the attempt, or one of its large values.
     """
 
     attempt: int
@@ -176,7 +176,7 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: the task has ended. Without frames, a session gets only the `TaskResult`."""
+    """task -> client session or graph: the task has ended. Without frames, a session receives a `TaskResult`."""
 
     result: TaskResult
     frames: Frames
@@ -226,7 +226,7 @@ def age(seconds: float) -> str:
 
 PAST_TRIES_MOST = 5
 PAST_CHARACTERS_MOST = 160
-"""The most characters of the text about one past try. The texts of all past tries form one sentence."""
+"""Limit of the characters of the text about one past try. The texts of all past tries form one sentence."""
 NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 
@@ -357,7 +357,7 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended. `lost`: why nodes without reported outcomes are resubmitted."""
+    """graph -> client session: all nodes have ended. `lost`: why unreported nodes must be resubmitted, if they must."""
 
     graph_id: GraphId
     graph: ActorRef

@@ -1,6 +1,7 @@
-"""WatchedAgents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
+"""WatchedAgents: the topics `workers`, `processors` and `bins`, made of the reports of agents.
 
-The packed rows of workers are forwarded without being decoded, so many workers cost no more than a few.
+A bin is the work of one worker between two reports. The packed rows of workers are forwarded without being decoded, so
+the cost hardly grows with the number of workers.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateFailure
 
 KINDS_MOST = 500
-"""The most kinds of failures that are kept. The kind that has not occurred for the longest time is dropped first."""
+"""Limit of the kept kinds of failures. The kind that has not occurred for the longest time is dropped first."""
 
 SHOWN_MOST = 200
 

@@ -18,7 +18,7 @@ from scaler.wire.messages.worker import AgentState
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
-"""The most functions with own totals. At this limit, the function whose tasks ended longest ago joins the empty id."""
+"""Limit of the functions with totals of their own. Above it, the function that ran longest ago joins the empty id."""
 
 _REST = b""
 _UINT32_MOST = 2**32 - 1

@@ -1,6 +1,6 @@
 """Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers watch.
 
-Graphs report their state on request, and when they end. The topic `graphs` has an ended graph only once.
+Graphs report their state on request, and when they end. The topic `graphs` shows an ended graph once, then no longer.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateJob
 
 JOBS_MOST = 100
-"""The most jobs that are shown. Open jobs come first, then the jobs that were changed last."""
+"""Limit of the jobs that are shown. Open jobs come first, then the jobs that were changed last."""
 
 _LINE_CHARACTERS = 400
 

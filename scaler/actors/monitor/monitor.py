@@ -1,8 +1,8 @@
 """Monitor: publishes what the scheduler does: counters, agents and their workers, functions, clients, events.
 
 The edge of the monitor sends subscriptions, and the source of events sends events. The monitor requests counts from the
-balancer and the client sessions, and reports from agents. At each tick it publishes the topics that have subscribers;
-between ticks it only collects. No other actor depends on the monitor.
+balancer and the client sessions, and has agents send reports. At each tick the monitor publishes the topics that have
+subscribers; between ticks it only collects. No other actor depends on the monitor.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""In this order: the most runs read from all reports together, and the number read from each report in any case."""
+"""Two numbers of runs: how many are read from all reports together, and how many at least from each report."""
 
 SEEN_MILLISECONDS = 200
-"""Runs from this age are shown. A younger run often ends before a viewer could look at it."""
+"""Runs of at least this age are shown. A younger run often ends before a viewer could look at it."""
 
 
 class Monitor(Actor):
@@ -183,7 +183,7 @@ class Monitor(Actor):
             self.actor_ref.send(PublishDue(tuple(due), self._ask(due, not tick.number), not tick.number))
 
     def _ask(self, due: frozenset[str], is_first: bool) -> Backlog:
-        """Request the counts that the due topics need. Return the backlog that the answers fill in."""
+        """Request the counts that the due topics need. Return the backlog into which actors write their counts."""
         wants_graphs = bool(topics.GRAPHS in due or self._subscriptions.graphs)
         wants_tasks = self._tasks.unknown() if is_first else frozenset()
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
@@ -201,7 +201,7 @@ class Monitor(Actor):
                 peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
-        """Have the tasks that viewers should see report each change of state, and graphs their end."""
+        """Choose which tasks report each change of state, and whether graphs report their end, by the subscriptions."""
         events, wants = self._sources.events, self._subscriptions
         if events.listener is self.actor_ref:
             self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))

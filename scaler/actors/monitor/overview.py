@@ -1,4 +1,4 @@
-"""Overview: the topics `scheduler`, `clients` and `objects`, from figures that other parts count, not from tasks."""
+"""Overview: the topics `scheduler`, `clients` and `objects`, made of the counts of other parts, not of single tasks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import OUTCOMES, QUOTA
 
 CLIENTS_MOST = 200
-"""The most clients that are shown. If there are more, those with the most open tasks are shown."""
+"""Limit of the clients that are shown. If there are more, those with the most open tasks are shown."""
 
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
-"""In this order: the most objects that are shown (the largest), and the most that are searched per second."""
+"""Two numbers of objects: how many are shown (the largest), and among how many these are searched in a second."""
 
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 

@@ -1,4 +1,4 @@
-"""Sampler: chooses the tasks whose moves the monitor receives: all tasks at a low rate, else only the watched tasks."""
+"""Sampler: chooses the tasks whose moves the monitor receives: all tasks while few end, else only the watched tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_SECONDS = 0.5
 """The shortest time over which the rate of ended tasks is measured."""
 
 STEPS_MOST = 1000
-"""The most moves between two ticks. At this number the monitor stops following all tasks."""
+"""Limit of the moves between two ticks. At this number the monitor stops following all tasks."""
 
 
 class Sampler:

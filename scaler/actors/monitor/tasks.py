@@ -26,16 +26,16 @@ from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
-"""The most tasks that are kept. The task that has not changed for the longest time is dropped first."""
+"""Limit of the kept tasks. The task that has not changed for the longest time is dropped first."""
 
 SHOWN_MOST = 500
-"""The most tasks that are published at once. If there are more, tasks that did not succeed go first."""
+"""Limit of the tasks published at once. If more have changed, succeeded tasks are left out first."""
 
 LINES_MOST = 200
-"""The most output lines of a task that are published at once. Older lines are omitted."""
+"""Limit of the output lines of a task published at once. Older lines are omitted."""
 
 MOVES_MOST = 1000
-"""The most moves of a watched task that are kept until the next publication. Further moves are dropped."""
+"""Limit of the moves of a watched task kept until the next publication. Further moves are dropped."""
 
 _UINT32_MOST = 2**32 - 1
 _OPEN = ("inactive", "running", "canceling")
@@ -65,7 +65,7 @@ class _Record:
         self.duration_us = self.cpu_us = self.peak_bytes = 0
 
     def is_new_move(self, moved: TaskMoved) -> bool:
-        """Return whether a move was not added before. The rows of a split range repeat the moves of the range."""
+        """Return whether a move is new. The rows of a split range repeat the moves of the range."""
         if moved.event == SUBMITTED:
             return not self.submitted_us or self.ended_us > 0
         return moved.event != ASSIGNED or moved.attempt != self.assigned

@@ -12,7 +12,7 @@ from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 
 RETAINED_BYTES_MOST = 1024 * 1024 * 1024
-"""The most bytes of unneeded functions on hosts. Half a minute of new closures could otherwise fill the memory."""
+"""Limit of the bytes of unneeded functions on hosts. Half a minute of new closures could otherwise fill the memory."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -104,7 +104,7 @@ class Retained:
         return self._take(ended)
 
     def take_surplus(self) -> list[ObjectId]:
-        """Remove and return functions, earliest deadline first, until at most `RETAINED_BYTES_MOST` are left."""
+        """Remove functions, earliest deadline first, until the rest has `RETAINED_BYTES_MOST` or less. Return them."""
         surplus, size_bytes = [], self.size_bytes
         for object_id in self.ends:
             if size_bytes <= RETAINED_BYTES_MOST:

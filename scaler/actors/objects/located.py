@@ -1,7 +1,7 @@
 """Located frames: a placeholder for a large result that stays at its agent: its location and its size.
 
 Made by agent sessions, and kept by the object store like any frames. The agent keeps the value while anything in this
-process refers to the placeholder. Then the session has the agent delete the value.
+process refers to the placeholder. When nothing does any longer, the session has the agent delete the value.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Receives messages from client sessions (store, delete, fetch, the client left), 
 (use, release) and agent sessions (fetch, copies of their agent, the agent left). Sends requested objects to the outbox,
 and requests to delete copies to agent sessions.
 
-An object is kept while a client holds it or a task uses it. Then its bytes and its copies on hosts are deleted. Hosts
-keep copies of functions for the retention time, because a function that is sent again has the same id.
+An object is kept while a client holds it or a task uses it. After that, its bytes and its copies on hosts are deleted.
+Hosts keep copies of functions for the retention time, because a function that is sent again has the same id.
 (docs/howto/objects.md is the user's view.)
 
 For a large result, or a large object of a client on this host, the store has only the location and the keeper: the
@@ -68,7 +68,7 @@ LATE_SECONDS = 2.5
 """How long a new scheduler waits for the owners of objects to return before it reports objects as not found."""
 
 LOST_MOST = 1024
-"""The most lost results that are remembered, each with the reason, for requests sent before the loss was reported."""
+"""Limit of the lost results whose reason is remembered, for requests that arrive after the loss."""
 
 
 class ObjectStore(Actor):
@@ -247,7 +247,7 @@ class ObjectStore(Actor):
 
     @handles(HostHasAll)
     def _host_has_all(self, has: HostHasAll) -> None:
-        """Add a host with the whole value to the stream's sources. If the stream has ended, serve waiting readers."""
+        """Have a host with the whole value send the rest of a stream. If no host needs more, serve waiting readers."""
         stored = self._objects.get(has.object_id)
         if stored is None or stored.stream is None:
             return
@@ -331,7 +331,7 @@ class ObjectStore(Actor):
             self._slices.add(self._disown_one, self._leaving_owners())
 
     def _leaving_owners(self) -> Iterator[ClientId]:
-        """Yield each owner that has left, again and again until it owns no objects."""
+        """Yield each owner that has left, once for each of its objects."""
         leaving, owned = self._table.leaving, self._table.owned
         while leaving:
             owner = next(iter(leaving))
@@ -369,7 +369,7 @@ class ObjectStore(Actor):
                 self._used_by_graph(object_id, use.graph)
 
     def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Store that a graph uses an object, to report a loss to the graph. If it is lost already, report that now."""
+        """Note that a graph uses an object, to report a loss to the graph. If it is lost already, report that now."""
         self._table.graphs.setdefault(object_id, {})[graph] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
@@ -436,7 +436,7 @@ class ObjectStore(Actor):
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Add a reader to a stream. A host that joins late waits for a copy at another host: the source sends once."""
+        """Add a reader to a stream. If other hosts have read parts, a host waits: one of them will send the value."""
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has reconnected and starts again
             stream.leave(before)
@@ -546,9 +546,9 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether a new value replaces the stored value: a function (its id is the hash of its content) or a result.
+    """Return whether a new value replaces the stored value. Functions replace other values: their ids are checked.
 
-    A task is refused if its id is in use. So another client's object with the id of a result was stored after the task.
+    A result replaces the value of another client, who stored it after the task: a task is refused if its id is in use.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

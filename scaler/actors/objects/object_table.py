@@ -1,6 +1,6 @@
 """ObjectTable: the objects that the scheduler knows: where the bytes of each are, who needs it, and who has copies.
 
-Changed by the object store alone, which it outlives; read by the monitor, the census and sessions.
+Changed only by the object store, and kept if that actor restarts. Read by the monitor, the census and sessions.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class StoredObject:
         self.stream: ValueStream | None = None
         self.put(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent the object, and have not deleted it nor left; without owners, tasks may still use it"""
+        """clients that sent the object and still need it; without owners, the object may still be used by tasks"""
         self.holders: set[ClientId] = set()
-        """the owners that keep the object even if no task uses it; without holders, it is dropped with its last task"""
+        """the owners that keep the object even if no task uses it; without holders, its last task drops the object"""
         self.owner_session: ActorRef | None = None
         """of a result: the session of the client that owns the result, to which a loss is reported"""
         self.payer: Owner | None = None
@@ -73,7 +73,7 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def reset_host(self, host: ActorRef) -> bool:
-        """Drop requests from a lost or reconnected host, and to it. Return whether to answer the remaining requests."""
+        """Drop requests of a lost or reconnected host, and stop reading from it. Return whether to answer others."""
         stream = self.stream
         if stream is None or self.source is None:
             return False
@@ -95,7 +95,7 @@ class StoredObject:
 
     @property
     def is_with_host(self) -> bool:
-        """Whether an agent has the bytes, at no location that other processes of the host can open."""
+        """Whether an agent has the bytes, and other processes of its host have no location to open."""
         return self.frames == () and not self.location and self.source is not None
 
     def kind_for(self, client: ClientId | None) -> int:

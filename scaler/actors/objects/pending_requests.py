@@ -1,4 +1,4 @@
-"""PendingRequests: requests of agents for objects that clients of a previous scheduler have not stored here again yet.
+"""PendingRequests: requests of agents for objects that their clients have not resubmitted to this scheduler yet.
 
 Part of the object table. Only the object store changes it.
 """
@@ -24,7 +24,7 @@ class PendingRequests:
         self._asked: dict[ObjectId, list[FetchObject]] = {}
 
     def has_to_wait(self, fetch: FetchObject) -> bool:
-        """Keep a request of an agent for an object that may still be resubmitted. Return whether it was kept."""
+        """If an agent requests an object that may still be resubmitted, keep the request and return True."""
         is_early = fetch.host is not None and bool(self.owners)
         if is_early:
             self._asked.setdefault(fetch.object_id, []).append(fetch)
@@ -35,7 +35,7 @@ class PendingRequests:
         return self._asked.pop(object_id, [])
 
     def owner_resubmitted(self, owner: ClientId | None) -> list[FetchObject]:
-        """Remove an owner that has resubmitted everything. If no owner is left, return all requests, to be answered."""
+        """Remove an owner that has resubmitted everything. After the last owner, return all requests; else none."""
         self.owners.discard(owner)
         asked = self._asked
         if not self.owners:

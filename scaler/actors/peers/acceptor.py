@@ -1,8 +1,9 @@
-"""Acceptor: accepts or refuses each hello, and starts or finds its session.
+"""Acceptor: accepts or refuses each hello, and starts or finds the session of the peer.
 
-Receives hellos from the edge, a restart from the balancer, and ended sessions and shutdown requests from sessions.
-Sends to sessions and, through the outbox, to peers. A session that fails is dropped, and its peer is requested to send
-a new hello. An id in a hello proves nothing: it is random bytes, and belongs to the peer that showed it first.
+The edge passes hellos to the acceptor, the balancer reports that it was restarted, and sessions report their end or a
+request for a shutdown. The acceptor sends to sessions and, through the outbox, to peers. A session that fails is
+dropped, and its peer is requested to send a new hello. An id in a hello proves nothing: it is random bytes, and belongs
+to the peer that showed it first.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ logger = logging.getLogger(__name__)
 UINT32_MOST = 2**32 - 1
 
 RESETS_WITHIN_SECONDS = 60.0
-"""If a peer's last hello is older, its unreadable messages are counted anew, since its session made progress."""
+"""If a peer's previous hello is older than this, its session has worked meanwhile: `Peer.garbled` becomes 0 again."""
 
 MOST_WORKERS = 65_535
-"""The most workers of an agent. The numbers of workers have 16 bits on the wire."""
+"""Limit of the workers of an agent. The numbers of workers have 16 bits on the wire."""
 
 REFUSALS_REMEMBERED = 1024
 """The number of refused peers that are kept, each with the reason."""
@@ -271,7 +272,7 @@ class Acceptor(Actor):
             self._outbox.put_unnumbered(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return the most tasks and bytes of a client, within its limit, its part of all, and the quota of its owner.
+        """Return how many tasks and bytes a client may have, by its limit, an equal part of the total, and the quota.
 
         A quota of bytes is divided among the owner's clients, as values, unlike tasks, cannot be held in the session.
         """
@@ -284,7 +285,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer without permission, or unfit for the scheduler or its workers. Return whether it is refused."""
+        """Refuse a peer without permission, or with an unfit protocol or Python. Return whether the peer is refused."""
         hello = arrived.hello
         known = self._present(key)
         reason = (

@@ -77,7 +77,7 @@ class Accounts:
         """Return the account of a client. A new account is opened if the client has none.
 
         Args:
-            last: the number at the last scheduler, which a new account gets if it is free: nested tasks still name it.
+            last: the client's number at the last scheduler, used again if free, because nested tasks still name it.
         """
         account = self._accounts.get(client_id)
         if account is None:

@@ -25,7 +25,7 @@ SPENT_REMEMBERED = 16_384
 """The number of former connections of peers that are kept."""
 
 BACK_SECONDS = 2.5
-"""How long agents of the last scheduler are expected to return, and tasks wait for their runs at these agents."""
+"""How long the agents of the last scheduler have to return. Meanwhile, tasks wait for their runs at these agents."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
@@ -35,7 +35,7 @@ PRECISION = 0.02
 """The least time between two neighbouring marks that are both kept, as a share of the age of the later mark."""
 
 KNOWN_MOST = 200_000
-"""The most tasks that are known as not started. A forgotten task counts as started, and is not started again."""
+"""Limit of the tasks that are known as not started. A forgotten task counts as started, and is not started again."""
 
 
 class UnstartedRuns:
@@ -45,7 +45,7 @@ class UnstartedRuns:
         self._task_ids: OrderedDict[TaskId, None] = OrderedDict()
 
     def add(self, task_id: TaskId) -> None:
-        """Store that a task was certainly not started."""
+        """Remember that a task was certainly not started."""
         self._task_ids[task_id] = None
         if len(self._task_ids) > KNOWN_MOST:
             self._task_ids.popitem(last=False)

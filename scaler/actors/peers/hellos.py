@@ -20,7 +20,7 @@ from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import HELD_OWNER, HELD_RUN, RunCancel, WorkerHello
 
 NAMES_LISTED = 8
-"""The most names of workers in one line of the log."""
+"""Limit of the names of workers in one line of the log."""
 
 
 def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdentity:

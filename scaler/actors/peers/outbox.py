@@ -63,7 +63,7 @@ class Outbox:
             self.serve(peer)
 
     def serve(self, peer: Peer) -> None:
-        """Have the edge serve a peer that has no new item, because a window has opened or an acknowledgement is due."""
+        """Have the edge serve a peer, also without a new item: a window has opened, or an acknowledgement is due."""
         if not peer.is_due:
             peer.is_due = True
             self.due.append(peer)

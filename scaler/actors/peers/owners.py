@@ -22,7 +22,7 @@ NOBODY = ""
 UNBOUNDED = 2**62
 
 UNNAMED_MOST = 1024
-"""The most owners that are known by tag only, without a name."""
+"""Limit of the owners that are known by tag only, without a name."""
 
 
 @message
@@ -58,7 +58,7 @@ class Owner:
 
     @property
     def share(self) -> int:
-        """The number of turns that the accounts of this owner get whenever each owner has its turn."""
+        """The number of turns that the accounts of this owner get in each turn of the owner."""
         return self._terms.share
 
     @property
@@ -144,7 +144,7 @@ class Owners:
         return iter(dict.fromkeys(self._by_name.values()))
 
     def alias_nobody(self, name: str) -> None:
-        """Where no key is needed, make a name stand for the unnamed owner, to whom this user's jobs then belong."""
+        """Give the unnamed owner a user's name, where no key is needed. So it owns the jobs of this user."""
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
     def of(self, name: str, terms: OwnerTerms | None = None) -> Owner:

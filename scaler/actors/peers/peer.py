@@ -1,4 +1,4 @@
-"""Peer: the scheduler's end of a session, to which actors send, whichever connection it has.
+"""Peer: the scheduler's end of a session: actors send to the peer, whether it is connected or not.
 
 The acceptor makes the peer, and the directory assigns its connections. Items wait in the pipe of the session while the
 peer is disconnected. Actors put items in through the outbox, and the edge drives the pipe.
@@ -141,9 +141,9 @@ class Peer:
         self.connection_number = 0
         """the number of the current or last connection of the peer, from 1"""
         self.dial = 0
-        """the number of the current or last connection as counted by the peer, from 1; 0 if the peer does not count"""
+        """the number of the current or last connection as the peer counts, from 1; 0 if the peer does not count"""
         self.begun = 0
-        """the value of `dial` for the connection on which the session started"""
+        """the number that the peer gave the connection on which the session started"""
         self.is_due = False
         """whether the peer is among the peers that the outbox serves next"""
         self.is_awaited = False
@@ -169,12 +169,12 @@ class Peer:
         self.left = 0
         """the number of the last message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
-        """a pair, from when the window of the peer was last found closed: the acknowledged number, and the time"""
+        """a pair: the last acknowledged number that the edge has noticed, and when the edge first noticed it"""
         self.is_invalid = False
         """whether the session cannot resume, because some messages were dropped or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Report to the session which orders were sent after smaller items that had been put later."""
+        """Report to the session which large orders were sent, because smaller items may have overtaken these orders."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)

@@ -53,7 +53,8 @@ class Admission:
     def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
         """Remove and return the tasks to refuse, each with whether it arrived in this turn.
 
-        At most `most` tasks may wait. At most as many are refused as arrived, so the loss of a worker causes no
+        At most `most` tasks may wait. No more tasks are refused than arrived in this turn, so the loss of a worker
+        causes no
         refusal.
         """
         surplus = []

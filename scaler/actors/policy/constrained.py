@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 CLASSES_MOST = 1000
-"""The most resource classes with waiting tasks. A task of a further class is refused."""
+"""Limit of the resource classes with waiting tasks. A task of a further class is refused."""
 GROUPS_MOST = 32
-"""The most groups of tasks that viewers see individually."""
+"""Limit of the groups of tasks that viewers see individually."""
 OTHERS = "others"
 """The name of a group that is the sum of the groups that viewers do not see individually."""
 
@@ -57,7 +57,7 @@ class ResourceClass:
         """the hosts that may have room for this class now, the most recently used last; no other host has room"""
 
     def remove_one(self, ready: TaskReady) -> None:
-        """Subtract a task that no longer waits from the counts by function."""
+        """Count one waiting task less for the function of a task that no longer waits."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
         if not functions[function_id]:

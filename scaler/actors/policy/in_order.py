@@ -1,7 +1,8 @@
-"""InOrder: waiting tasks, first come, first served: the order within one client, or of all clients (`fifo`).
+"""InOrder: the waiting tasks of one client, or of all clients (`fifo`), in the order in which they are assigned.
 
 Tasks with a greater priority go first. The priority is the depth of a task, then the number that its user set. Within a
-priority, retries go first. Each operation takes constant time, except for a new priority, which is rare.
+priority, retries go first, then the tasks that arrived first. Each operation takes constant time, except for a new
+priority, which is rare.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Needs: the resources that a task asks of its node; and offers, the resources that a node has.
+"""Needs: the resources that a task requests of its node; and offers, the resources that a node has.
 
 Tasks make needs from their options, and agent sessions make offers from hellos. If a peer names a capability twice, the
 last amount counts.
@@ -15,7 +15,7 @@ Amounts = tuple[tuple[str, int], ...]
 """Amounts of resources: pairs of name and amount, sorted by name."""
 
 ASKED_MOST = 64
-"""The most resources that a task may request. Further resources in a request are ignored."""
+"""Limit of the resources that a task may request. Further resources in a request are ignored."""
 
 _KEPT = 1024
 _SHOWN_MOST = 8
@@ -36,7 +36,7 @@ class Needs(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Whether the task needs a worker that serves a function by name."""
+        """Whether the task is a call of a function by name, so that it needs a worker that has this function."""
         return any(name.startswith(CALL) for name, _ in self.amounts)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 FUNCTIONS_REMEMBERED = 1024
-"""The most functions with known durations. The functions that were measured last are kept."""
+"""Limit of the functions with known durations. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
 """A range of more expected microseconds is split. Such ranges come from misjudged durations."""

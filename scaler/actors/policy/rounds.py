@@ -1,8 +1,8 @@
 """Rounds: decides when to recall tasks from workers, and how many.
 
-Two checks run periodically while there is a reason. One looks for idle workers while tasks wait at other workers. The
-other looks for stuck workers, at which tasks wait and no task ends. The settings give the least time between two rounds
-of recalls.
+There are two periodic checks, which run only while tasks wait at workers. One check looks for idle workers. The other
+looks for stuck workers, at which tasks wait and no task ends. The settings give the least time between two rounds of
+recalls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.025
 """Interval between checks for idle workers. It is half of `WORK_AHEAD_US`, a time in which most workers end a task."""
 
 EARLY_SECONDS = 1e-6
-"""The most seconds by which a timer may fire too early, because the sum of two times is rounded."""
+"""A timer may fire too early by up to this time, because the sum of two times is rounded."""
 
 
 class Rounds:
@@ -38,7 +38,7 @@ class Rounds:
         """the number of ended tasks by worker, at the last check for stuck workers"""
         self._next_round = 0.0
         self.look_at: float | None = None
-        """the time of the next check of either kind; None: only after a change"""
+        """the time of the next check of either kind; None: no check is planned, until the loads change"""
 
     def has_to_look(self, loads: WorkerLoads) -> bool:
         """Return whether to check now: a worker is idle while tasks wait at other workers, and no check is planned."""

@@ -20,10 +20,10 @@ worker cannot move at once.
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     """Return how many tasks to recall from each worker; all 0 if no worker is idle.
 
-    Once the recalled tasks are assigned again, the numbers of tasks of two workers differ by at most one.
+    Once the recalled tasks are assigned again, any two workers that are not stuck differ by at most one task.
 
     Args:
-        loads: for each worker, the number of its tasks, and whether the worker is stuck; if so, it keeps only one task.
+        loads: for each worker, the number of its tasks, and whether it is stuck. A stuck worker keeps only one task.
     """
     if not any(tasks == 0 for tasks, _ in loads):
         return [0] * len(loads)
@@ -70,7 +70,7 @@ class WorkerLoads:
         self._queue_sizes = 0
         self._paused: dict[Hashable, int] = {}
         self._overflow = 0
-        """the number of tasks that exceed the queue sizes of workers, because blocked tasks have resumed"""
+        """the number of tasks above the queue sizes of their workers, because blocked tasks have resumed"""
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -98,7 +98,7 @@ class WorkerLoads:
                 del self._hosts[load.host]
 
     def pause_at(self, host: Hashable, workers: int) -> None:
-        """Set how many workers of a host, which may be disconnected, are paused. Paused workers get tasks as before."""
+        """Set the number of paused workers of a host, connected or not. Paused workers get tasks as before."""
         if workers:
             self._paused[host] = workers
         else:
@@ -110,14 +110,17 @@ class WorkerLoads:
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._paused.items())
 
     def first_paused(self) -> ActorRef | None:
-        """Return the worker with the fewest tasks on hosts with paused workers; None if another host has capacity."""
+        """Return the worker with the fewest tasks among all workers of the hosts that have paused workers.
+
+        Return None if a worker of any other host has capacity.
+        """
         there = [worker for host in self._paused for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
         return min(there, key=lambda worker: self._workers[worker].tasks, default=None)
 
     def free(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Subtract ended tasks of a worker, and the expected work of these tasks."""
+        """Reduce the load of a worker by tasks that have ended, and by their expected work."""
         load = self._workers.get(worker)
         if load is not None:
             load.ended += tasks
@@ -125,7 +128,7 @@ class WorkerLoads:
             self._reduce(worker, load, tasks, work_us)
 
     def remove_recalled(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Subtract recalled tasks of a worker, and the expected work of these tasks."""
+        """Reduce the load of a worker by tasks that were recalled, and by their expected work."""
         load = self._workers.get(worker)
         if load is not None:
             self._reduce(worker, load, tasks, work_us)
@@ -142,7 +145,7 @@ class WorkerLoads:
         self._put(worker, load)
 
     def resume(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add to a worker blocked tasks that resume. They need no capacity, so the queue of the worker may overflow."""
+        """Increase the load of a worker by blocked tasks that resume. They need no capacity: its queue may overflow."""
         self.remove_recalled(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
@@ -166,20 +169,23 @@ class WorkerLoads:
         return worker
 
     def room_in_next(self) -> int:
-        """Return how many tasks the queue of the next worker can take. An idle worker can take any number."""
+        """Return how many tasks fit into the queue of the worker that `take` would choose; any number if it is idle."""
         level = self._lowest
         while not self._levels[level]:
             level += 1
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
     def take_near(self, near: ActorRef, work_us: int) -> ActorRef:
-        """Add a task to the worker with the fewest tasks on the host of `near` or, if this host is full, anywhere."""
+        """Add a task to the worker with the fewest tasks on the host of `near`, or on any host if that host is full."""
         known = self._workers.get(near)
         worker = self.take_at(known.host, work_us, near) if known is not None else None
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Add a task to a host's worker with the fewest tasks (`first` if tied). Return the worker, or None if full."""
+        """Add a task to the worker with the fewest tasks of a host, and return this worker; None if none has capacity.
+
+        If several workers have the fewest tasks, and `first` is among them, `first` gets the task.
+        """
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None

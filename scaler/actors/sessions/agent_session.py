@@ -93,7 +93,7 @@ from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
-"""The most ended processors that are remembered. The hello of a client may arrive after its processor has ended."""
+"""How many ended processors are remembered. The hello of a client may arrive after its processor has ended."""
 
 COME_BACK_SECONDS = 2.0
 """How long an agent may take to reconnect before its tasks are assigned to other workers."""
@@ -102,19 +102,19 @@ DEADLY_BYTES = 64 * 1024 * 1024
 """If an agent is lost while a value of at least this size is being sent to it, the value counts as the cause."""
 
 OPENED_AT_ONCE = 1024
-"""How many workers start in one turn, which takes some ten milliseconds. Then other actors have their turns."""
+"""How many worker proxies start in one turn. This takes some ten milliseconds; then other actors have their turns."""
 
 
 @message
 class _OpenMore:
-    """session -> itself, by a timer without delay: start more workers."""
+    """session -> itself, by a timer without delay: start more worker proxies."""
 
 
 class AgentSession(Session):
-    """The session of one agent. Workers are numbered by their position in the hello's list of names.
+    """The session of one agent. The number of a worker is its position in the list of names in the hello.
 
     Args:
-        names: the names of all workers of the agent; `identity` has only the first names, of workers that take tasks.
+        names: the names of all workers of the agent. The workers that take tasks come first; `identity` has only these.
         held: the runs that the agent has.
         agents: the number of agents of its last scheduler; 0 if unknown, or if the agent had no scheduler.
         is_back: whether the agent had a scheduler before, or another session at this scheduler.
@@ -145,13 +145,13 @@ class AgentSession(Session):
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
-        """the proxies that were started; each of the others is started later, or when its worker is opened"""
+        """the proxies of the first workers; each other proxy starts in a later turn, or when its worker takes tasks"""
         self._opening: Timer | None = None
         self._slices = Slices(self)
         """pending messages for all workers; later messages for single workers are queued behind these messages"""
         self._nested: dict[int, list[ActorRef]] = {}
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}
-        """results that the agent keeps until nothing in the scheduler refers to their placeholders"""
+        """placeholders of results that stay at the agent; without its placeholder, a result is deleted at the agent"""
         self._watcher: ActorRef | None = None
         self._is_draining = False
         self._ended_processors: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
@@ -233,7 +233,7 @@ class AgentSession(Session):
         self._news_of_runs(results)
 
     def _with_values(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return the results that were not resent, with placeholders for values that stay at the agent."""
+        """Return these results without resent ones that are known, and with placeholders for values at the agent."""
         new = (result for result in results if not (result.location and self._is_here(result)))
         return Batch[RunResult](self._located(result) if result.location else result for result in new)
 
@@ -285,7 +285,7 @@ class AgentSession(Session):
             workers[worker].send(batch)
 
     def _send_to_workers(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
-        """Send a message to workers, in slices, after all earlier messages for these workers."""
+        """Send a message to each of these workers, in slices, after all earlier messages for workers."""
         self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
 
     @handles(NextSlice)
@@ -365,7 +365,7 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
     def _report_changed(self, known: int) -> None:
-        """Report to the listener which workers take tasks, and which are new. `known`: how many workers are not new."""
+        """Report to the listener which workers take tasks, and all workers but the first `known`, which it knows."""
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])

@@ -23,10 +23,10 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
 REFUSED_MOST = 1024
-"""The most refused graphs that are remembered, each with the reason. The oldest are forgotten first."""
+"""How many refused graphs are remembered, each with the reason. The oldest are forgotten first."""
 
 WITHOUT_NODES_MOST = 65_536
-"""The most graphs of a client that were announced and have no nodes yet. Nodes follow soon."""
+"""How many announced graphs of a client may be without nodes. The nodes of a graph follow its announcement soon."""
 
 
 class ClientGraphs:
@@ -158,7 +158,7 @@ class ClientGraphs:
                     self._without_nodes.discard(cancel.graph_id)
 
     def end(self, graph_id: GraphId, graph: ActorRef) -> bool:
-        """Remove a graph that has ended. Return whether it was open."""
+        """Remove a graph that has ended. Return False if it had been removed before."""
         if self._graphs.get(graph_id) is not graph:
             return False
         del self._graphs[graph_id]

@@ -1,4 +1,4 @@
-"""ClientObjects: what one client has stored, requests, and may read.
+"""ClientObjects: stores, fetches and deletes objects for one client, and decides which objects the client may read.
 
 Owned by the client session. The objects are in the object store. The id of a function is checked against its content.
 """
@@ -52,7 +52,7 @@ class ClientObjects:
         )
 
     def is_of_another(self, task_id: TaskId) -> bool:
-        """Return whether another client has an object with a task's id, which would pass for the result of the task."""
+        """Return whether another client has an object with the id of this task. It would pass for the task's result."""
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
     def instruct(self, instruction: ObjectInstruction) -> None:

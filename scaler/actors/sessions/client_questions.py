@@ -1,6 +1,7 @@
-"""ClientQuestions: explains what the tasks of one client wait for, to that client, its graphs, and admins.
+"""ClientQuestions: handles questions (`explain`) about the tasks of one client: what does this task wait for?
 
-Owned by the client session. Answers questions about held tasks, and forwards other questions to the tasks' actors.
+The client, its graphs and admins ask such questions. Owned by the client session, which knows the held tasks. All other
+questions are forwarded to the actors of the tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
 
 
 class ClientQuestions:
-    """Answers or forwards the questions of one client, and the questions of admins about the tasks of this client."""
+    """Answers or forwards the questions that one client asks, and those that admins ask about tasks of this client."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class ClientQuestions:
         self._open_tasks, self._held, self._graphs = open_tasks, held, graphs
 
     def ask(self, request: ExplainRequest, now: float) -> None:
-        """Answer a question about a task. For an admin, ask the other sessions about tasks of other clients."""
+        """Answer or forward a question. An admin's question about another client's task passes through all sessions."""
         task_id, is_wanted = request.task_id, bool(request.wanted)
         question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):

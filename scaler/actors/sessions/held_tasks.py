@@ -25,7 +25,7 @@ class HeldTasks:
         self._owner = owner
         self.tasks: OrderedDict[TaskId, Task] = OrderedDict()
         self.awaits_agents = False
-        """whether agents that may have runs of the held tasks have yet to return"""
+        """whether agents that may run some of the held tasks have not returned yet"""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -48,7 +48,7 @@ class HeldTasks:
         return new[:room]
 
     def take_started(self, task_ids: Iterable[TaskId]) -> list[Task]:
-        """Remove and return the held tasks among `task_ids`, which agents already run."""
+        """Remove and return those of these tasks that are held. Agents already run them."""
         return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
 
     def take(self, session: ActorRef) -> list[Task]:

@@ -4,11 +4,11 @@ A process may be silent for minutes, because its task holds the interpreter or b
 agent notices the end of the process. The agent's session then ends the nested session, at the latest when the agent's
 session ends. The tasks of an ended nested session are cancelled, since nested tasks end with their parent's process.
 
-Nested tasks name the account of their root client, so a recursion has the share of one client. Code in a task could
-name another account; it could also do anything else to a worker.
+Nested tasks name the account of their root client, so a recursion has the share of one client. The account is not
+checked: code in a task that names another account could do any other harm to a worker as well.
 
-The session reports to the agent when the process does nothing but wait, so that the agent may stop it. The session
-reports again when an item for the client is about to be sent, so that the process must continue.
+The session reports to the agent when the process does nothing but wait, so that the agent may stop the process. The
+session reports again when an item for the client is about to be sent, so that the agent continues the process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""The most cached `ClientContext`s. A context is cheap to make, and a process may run tasks of many clients."""
+"""How many `ClientContext`s are cached. A context is cheap to make, and a process may run tasks of many clients."""
 
 
 class NestedSession(ClientSession):
@@ -50,7 +50,7 @@ class NestedSession(ClientSession):
         """contexts by account, since the process runs tasks of several clients"""
 
     def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - the peer has the owner of the cluster
-        """Return an owner without a quota. The parents of nested tasks are counted, and wait for the nested tasks."""
+        """Return an owner without a quota. Quotas count the parents of nested tasks, which wait for nested tasks."""
         return Owner(NOBODY)
 
     def on_start(self) -> None:
@@ -89,7 +89,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report to the agent that the client merely waits, unless items are pending: the client will report again."""
+        """Report to the agent that the client merely waits, unless items are pending: another report will follow."""
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

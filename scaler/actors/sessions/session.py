@@ -1,4 +1,4 @@
-"""Session: the common part of the sessions of clients and agents: a connection that may be replaced, and an end.
+"""Session: the common part of client sessions and agent sessions: the successive connections of a peer, and the end.
 
 A session ends when its peer leaves, is silent for its time-out, or loses its connection and does not reconnect soon.
 """
@@ -36,10 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""A peer that was silent for this time and for three heartbeats may take its whole time-out to reconnect."""
+"""If a peer was silent for this time and for three heartbeat intervals, its connection may have ended without the peer.
+Then the peer may take its whole time-out to reconnect.
+"""
 
 REFUSED_MOST = 10
-"""A session ends when shared actors could not handle this number of messages of its peer."""
+"""If shared actors could not handle this number of messages of one peer, its session ends."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
 """A timer this late shows that the process was stopped. Pending messages then get `LATE_MAIL_SECONDS` to arrive."""
@@ -76,7 +78,7 @@ class Session(Actor):
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by the clock of the peer"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """two intervals between heartbeats, 0 if unknown: the first (may include a stop of the peer); the shortest"""
+        """the first (the peer may have been stopped in it) and the shortest interval between heartbeats; 0: unknown"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
 

@@ -21,7 +21,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have. Tasks that the client counts as ended may still be open here."""
+"""How many times its window a client may have as open tasks. Tasks that have ended for the client may be open here."""
 
 
 class TaskBounds:
@@ -48,7 +48,7 @@ class TaskBounds:
         return self._open_tasks.n_rows + len(self._held)
 
     def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Return the tasks that may be open; refuse others. Tasks that ended before the resubmission are left out."""
+        """Return the tasks that may be open; refuse the others. Skip tasks that ended before the resubmission."""
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:
             batch = self._split_ranges(batch, again)

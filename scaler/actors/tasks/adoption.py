@@ -1,12 +1,13 @@
 """Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
 
-Receives held runs from agent sessions, lost runs from worker proxies, requests for runs from tasks, sessions and jobs,
-and announced requests from graphs. Offers runs to tasks, which decide whether to adopt. Cancels unclaimed runs in time.
+Agent sessions report the runs that their agents have, and worker proxies report lost runs. Tasks, sessions and jobs
+request their runs; graphs name the nodes that will request runs later. A task to which a run is offered decides whether
+to adopt it. Runs that no task claims in time are cancelled.
 
 A client resubmits its tasks to a new scheduler while agents may still run them. A resubmitted task requests its run
 here before it waits for a worker. The answer is delayed until as many agents have returned as the last scheduler had,
-or for `HOLD_SECONDS`. A task that lost its run with its agent may adopt the run if the agent returns before the task
-has started elsewhere. The table outlives the actor.
+or for `HOLD_SECONDS`. A task whose agent was lost may adopt its run if the agent returns before the task has started
+elsewhere. The table outlives the actor.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ OFFER_SECONDS = 1.0
 """How long a task waits for the worker proxy of an offered run. The proxy may have ended since the offer."""
 
 KNOWN_MOST = 200_000
-"""The most tasks that are remembered for agents that return late. Further tasks are not remembered."""
+"""How many tasks are remembered for agents that return late. Further tasks are not remembered."""
 
 RunKey: TypeAlias = tuple[int, TaskId]
 """The tag of an owner, and the id of a task. So a task of another owner with the same id matches no run."""
@@ -56,17 +57,17 @@ class AdoptionTable:
         self.held: dict[RunKey, tuple[ActorRef, int, float]] = {}
         """runs that no task has claimed, each with its worker, its attempt, and the time of its report"""
         self.known: dict[RunKey, tuple[ActorRef, float]] = {}
-        """tasks whose runs may be at agents that have not returned, each with the time since when the task is known"""
+        """tasks whose runs may be at agents that have not returned, each with the time at which it was remembered"""
         self.waiting: dict[ActorRef, set[RunKey]] = {}
-        """nodes that cannot request their runs yet, by graph"""
+        """by graph: nodes that wait for inputs, and will request their runs later"""
         self.impatient: dict[ActorRef, None] = {}
         """tasks that wait for at most `HOLD_SECONDS`: a dict as an ordered set"""
         self.patient: dict[ActorRef, None] = {}
         """tasks that wait for as long as any agent may still return: a dict as an ordered set"""
         self.asked: dict[RunKey, tuple[ActorRef, float]] = {}
-        """held tasks, each with the session that requests its run, and the time of the request"""
+        """held tasks, each with the session that has requested its run, and the time of the request"""
         self.prefixes: dict[RunKey, ActorRef] = {}
-        """jobs that request runs, by the prefix of the ids of their tasks"""
+        """jobs that have requested the runs of their rows, by the prefix of the ids of the rows"""
         self.promised: dict[RunKey, ActorRef] = {}
         """runs in `held` that were reported to a session or job, which will start the tasks of these runs"""
         self.offered: deque[tuple[float, ActorRef]] = deque()
@@ -156,7 +157,7 @@ class Adoption(Actor):
 
     @handles(FindRuns)
     def _find_runs(self, ask: FindRuns) -> None:
-        """Look for the runs of held tasks. A task that an agent runs has started already, and is no longer held."""
+        """Look for the runs of held tasks. A session does not hold a task any longer once an agent reports its run."""
         table, now = self._table, self.now()
         keys = [(ask.owner, task_id) for task_id in ask.task_ids]
         room = max(0, KNOWN_MOST - len(table.asked))
@@ -175,7 +176,7 @@ class Adoption(Actor):
         self._look_later()
 
     def _promise(self, keys: Iterable[RunKey]) -> None:
-        """Report each held run once, to one session or job that requests it."""
+        """Report each held run, only once, to the session or job that has requested it."""
         table, found = self._table, defaultdict[ActorRef, list[TaskId]](list)
         for key in keys:
             if key in table.held and _is_gone(table.promised.get(key)):

@@ -82,7 +82,7 @@ class ClientContext:
     def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
         """Replace a waiting or assigned range by one task for each row. Return the tasks; empty if the client has left.
 
-        A direct call, because client session and worker proxy must always agree on which tasks exist.
+        This is a call, not a message, because client session and worker proxy must always agree on which tasks exist.
         """
         return self.open_rows(self, spec, current_run)
 

@@ -57,7 +57,7 @@ class OpenTasks(Generic[Key]):
         return iter(self._tasks.items())
 
     def end(self, key: Key) -> bool:
-        """Remove a task that has ended. Return whether the task was open."""
+        """Remove a task that has ended. Return False if it had been removed before."""
         if self._tasks.pop(key, None) is None:
             return False
         self._owner.end(self.ranges.pop(key, 1) if self.ranges else 1)

@@ -16,7 +16,7 @@ DELAY_MOST_SECONDS = 60.0
 _DOUBLINGS_MOST = 32
 
 TIMED_OUT_NAMES = frozenset({"TimeoutError", "OSError", "Exception", "BaseException"})
-"""Names of `TimeoutError`, which the client raises for a run that exceeded its time limit, and of its base classes."""
+"""Names of `TimeoutError` and its base classes. If a run exceeds its time limit, the client raises `TimeoutError`."""
 
 
 STARTED = {
@@ -25,7 +25,7 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""The events after which an at-most-once task may have started, each with the status of the failed task."""
+"""Event after which an at-most-once task may have started -> the status with which the task then fails."""
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
 """Text appended to the reason why an at-most-once task fails."""

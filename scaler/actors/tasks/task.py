@@ -1,10 +1,11 @@
 """Task: one actor for each task, from its submission to its end.
 
-Receives messages from its client session (cancel), the balancer, and the worker proxy that runs it. Sends to these, and
-to the object store when it needs objects. No other actor counts the attempts of a task.
+Receives messages from its client session (cancel), the balancer, and the proxy of its worker. Sends to these, and to
+the object store when it needs objects. No other actor counts the attempts of a task.
 
-If the client had another scheduler before, the task may adopt the run of an agent. Then the adoption and other worker
-proxies also send messages to it. `task_states` decides the next state. Messages about old attempts are ignored.
+If the client had another scheduler before, the task may adopt a run that an agent has. In this case, the adoption and
+other worker proxies also send messages to the task. `task_states` decides the next state. Messages about old attempts
+are ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import RunResult
 
 REASON_BYTES_MOST = 400
-"""The most bytes of a worker's text in an event, since a peer may send a text of any length."""
+"""An event contains at most this many bytes of a text from a worker, since a peer may send a text of any length."""
 
 _SUCCESS = TaskStatus.SUCCESS
 _WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
@@ -74,7 +75,7 @@ class TaskActor(Actor):
     _crashes = 0
 
     _suspect = -1
-    """the last attempt that counted as a crash because its worker was lost; uncounted if the worker returns"""
+    """the last attempt that counted as a crash because its worker was lost; not a crash if that worker returns"""
 
     _lost_in_transit = 0
     """how many agents in a row were lost while they received this task's `RunTask`, or a large value for the task"""
@@ -88,10 +89,10 @@ class TaskActor(Actor):
     """whether the task was cancelled while it waited, and has not been assigned since"""
 
     _wanted: ExplainTask | None = None
-    """the latest question of a client that waits for the result"""
+    """the latest `explain` question of a client that waits for the result in `result()`"""
 
     _unwanted: int | None = None
-    """the attempt that was recalled to cancel the task; if the worker returns it unstarted, the task is cancelled"""
+    """the attempt that was recalled in order to cancel the task; if it is returned unstarted, the task is cancelled"""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class TaskActor(Actor):
         goes_first: bool = False,
         current_run: CurrentRun | None = None,
     ) -> None:
-        """Start a task. `current_run`: for a row of a split range, the run of the range; else None."""
+        """Start a task. `current_run`: if the task is a row of a split range, the run of that range; otherwise None."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
@@ -171,7 +172,7 @@ class TaskActor(Actor):
         self._move(event, result, worker)
 
     def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
-        """Return the event of a run that has not succeeded, and the result that the client receives."""
+        """Return the event and the result to handle for a run that did not succeed."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return states.STOPPED, result  # only the last scheduler had the objects: the task did not start
         if event in STARTED and self._must_not_run_again():
@@ -227,7 +228,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _cancel_if_unwanted(self, attempt: int) -> None:
-        """Cancel the task if `attempt` is unwanted, and has ended so that the task is ready to run again."""
+        """Cancel the task if it is ready to run again after `attempt`, and this attempt is the unwanted one."""
         if attempt == self._unwanted and self._state is states.READY:
             self._only_waited = True
             self._move(states.CANCEL)
@@ -329,7 +330,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Request the offered run; without an offer, ask the adoption for a run. Without adoption, there is no run."""
+        """Request the offered run from its worker proxy; without an offer, request a run from the adoption, if any."""
         context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))
@@ -357,11 +358,11 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).at_most_once
 
     def _must_not_run_again(self) -> bool:
-        """Return whether the task must not start again: it may run at most once, or only its result is requested."""
+        """Return whether the task must not start once more, after a run of it has ended without a result."""
         return self._is_at_most_once() or self._may_have_been_started()
 
     def _may_have_been_started(self) -> bool:
-        """Return whether the task was submitted before, here or elsewhere, and must not be started again."""
+        """Return whether an earlier session or scheduler may have started the task, so that it must not start here."""
         options = self._spec.options
         return bool(options) and self._context.read_options(options).was_submitted and not self._is_unstarted
 
@@ -416,7 +417,7 @@ class TaskActor(Actor):
 
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
-        """Forward a question about a waiting or assigned task. In other states, answer the question here."""
+        """Forward a question to the task's worker proxy or to the balancer. In all other states, answer it here."""
         if question.is_wanted:
             self._wanted = question
         if self._worker is not None:
@@ -519,7 +520,7 @@ class TaskActor(Actor):
         self.stop_now()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        """Remove the failed task from the queue, the worker, and the object store."""
+        """Remove the task of this failed actor from the queue, the worker, and the object store."""
         context, spec = self._context, self._spec
         context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
         self._send_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))

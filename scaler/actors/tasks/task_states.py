@@ -15,21 +15,21 @@ State = NewType("State", str)
 Event = NewType("Event", str)
 
 READY = State("ready")  # waits for a worker
-RETURNING = State("returning")  # may already have a run, at an agent that has returned or is still to return
-LEAVING = State("leaving")  # an agent has a run of it; the balancer is asked whether it is still in the queue
+RETURNING = State("returning")  # an agent, which has reconnected or is still expected, may have a run of it
+LEAVING = State("leaving")  # an agent has a run of it, so it is being withdrawn from the queue of the balancer
 RUNNING = State("running")  # assigned to a worker: there it is queued, or runs
-WITHDRAWING = State("withdrawing")  # cancelled while it waited; the balancer is asked whether it is still in the queue
-CANCELING = State("canceling")  # cancelled while it ran; the worker was told to stop it
-DELAYED = State("delayed")  # has raised, and is retried after a delay
+WITHDRAWING = State("withdrawing")  # cancelled while it waited; it is being withdrawn from the queue of the balancer
+CANCELING = State("canceling")  # cancelled while it ran; its worker was requested to stop it
+DELAYED = State("delayed")  # it raised, and is retried after a delay
 SUCCEEDED = State("succeeded")
 FAILED = State("failed")
 CANCELED = State("canceled")
 FINAL = frozenset({SUCCEEDED, FAILED, CANCELED})
 
 ASSIGNED = Event("assigned")
-FINISHED = Event("finished")  # with a result
-RAISED = Event("raised")  # or failed in another way that a retry would not change
-RETRIED = Event("retried")  # it raised, and its options ask for a retry
+FINISHED = Event("finished")  # it has a result
+RAISED = Event("raised")  # it raised, or failed in another way that a retry would not change
+RETRIED = Event("retried")  # it raised, and its options request a retry
 DUE = Event("due")  # the delay before the retry is over
 CRASHED = Event("crashed")  # its processor died
 CRASHED_TOO_OFTEN = Event("crashed too often")
@@ -41,13 +41,13 @@ RECALLED = Event("returned")  # the worker returned it before it started, becaus
 UNKNOWN = Event("unknown")  # the worker does not have it
 CANCEL = Event("cancel")
 WITHDRAWN = Event("withdrawn")
-NOT_WAITING = Event("not waiting")  # not in the balancer's queue: assigned before, or forgotten
+NOT_WAITING = Event("not waiting")  # it is not in the balancer's queue: it was assigned before, or forgotten
 BALANCER_RESTARTED = Event("balancer restarted")
-ASKED = Event("asked")  # its client had another scheduler, so an agent may have a run of it
+ASKED = Event("asked")  # it may have started before its submission to this scheduler, so an agent may have a run of it
 FOUND = Event("found")  # an agent has a run of it
-ADOPTED = Event("adopted")  # that run is now its own
-NOT_HELD = Event("not held")  # no agent has one
-GIVEN_UP = Event("given up")  # may have started, and must not be started again
+ADOPTED = Event("adopted")  # the run that an agent has is now its run
+NOT_HELD = Event("not held")  # no agent has a run of it
+GIVEN_UP = Event("given up")  # it may have started, and must not start again
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
     READY: {
@@ -156,7 +156,7 @@ EVENT_OF_STATUS: tuple[Event, ...] = tuple(
     }[status]
     for status in TaskStatus
 )
-"""The event for the status of a run's result; statuses are numbers."""
+"""For each status of a run's result, which is a number: the event for the task."""
 
 _SHOWN: dict[State, str] = {
     READY: "inactive",

@@ -4,12 +4,12 @@ Receives messages from tasks (ready, withdraw) and worker proxies (joined, left,
 worker proxies. The balancer runs last: it asks the policy for decisions once per turn, after all mail of all actors,
 and when a check is due.
 
-Recalled tasks wait here like retries. A task that only one worker may run is assigned to this worker regardless of its
+Recalled tasks wait here like retries. A task that only one worker may run is assigned even if that worker has no
 capacity; the policy only counts the task.
 
 When the balancer fails, all tasks and workers report again, and durations are measured again. Earlier reports of tasks
-in its mailbox are dropped. An assignment sent just before may reach its worker after the task has reported "ready"
-again. Then the task stops the older run, so a task may start twice, but ends once.
+in its mailbox are dropped. An assignment sent just before the failure may reach its worker after the task has reported
+"ready" again. Then the task stops the older run, so a task may start twice, but ends once.
 """
 
 from __future__ import annotations
@@ -225,7 +225,10 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign to a paused worker a task that a client waits for. A range is only split: the client asks again."""
+        """Assign a waiting task to a paused worker, because a client waits for the result of the task.
+
+        A range is only split now. The client asks again, and then the row is assigned.
+        """
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -18,7 +18,7 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a worker's results that are kept until their tasks arrive. Tasks of further results run again."""
+"""How many bytes of results are kept for each worker until their tasks arrive. Tasks of further results run again."""
 
 Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
 """For each function, the total duration of its runs in microseconds, and the number of its runs."""
@@ -41,7 +41,10 @@ class Allocations:
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Make the balancer's counts agree with `runs`. Return the changes by needs. `task_ids`: None for all tasks."""
+        """Make the balancer's counts agree with `runs`. `task_ids`: the tasks to compare; None: all.
+
+        Return the change of the count for each set of needs whose count has changed.
+        """
         differences: Counter[Needs] = Counter()
         counted = self._counted
         for task_id in list(counted if task_ids is None else task_ids):
@@ -96,9 +99,9 @@ class RunRecord:
         self.expected_us = expected_us
         """the microseconds of work that the balancer counts for the run until it ends"""
         self.counted = 1
-        """the slots of the run (per row of a range): 1, plus 1 for each later attempt that is assigned before its end
+        """the slots of the run (per row of a range): 1, plus 1 for each later attempt assigned before this run ends
 
-        Without the addition, the balancer would assign the task here again at once, in a loop.
+        If later attempts were not counted, the balancer would assign the task here again at once, in a loop.
         """
         self.released = self.released_us = 0
         """the slots, and the expected work, that the run gives up while it is blocked; 0 while it is not blocked"""

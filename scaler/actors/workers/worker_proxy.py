@@ -1,8 +1,8 @@
 """WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
 Receives messages from the balancer (assign), tasks (cancel, adopt, questions of clients) and its agent session
-(results, the agent is lost). Sends to tasks, the balancer and, through the outbox, to the agent. Only the proxy knows
-the tasks of a worker, and returns them when the worker is lost.
+(results, loss of the agent). Sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows
+all tasks of the worker. If the worker is lost, the proxy notifies these tasks.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 ANSWER_SECONDS = 0.2
 """How long the agent may take to report the state of a run. Then the client receives what the scheduler knows."""
 QUESTIONS_MOST = 256
-"""The most questions that wait for the agent. Further questions are answered from what the scheduler knows."""
+"""How many questions may wait for the agent. Further questions are answered from what the scheduler knows."""
 
 
 class InBalancer(Enum):
@@ -103,7 +103,7 @@ class WorkerPhase(Enum):
 
 
 class WorkerProxy(Actor):
-    """Assigns, recalls and cancels the runs of one worker. `_runs`: runs of equal priority are in the worker's order.
+    """Assigns, recalls and cancels the runs of one worker. In `_runs`, runs of equal priority have the worker's order.
 
     Args:
         index: the position of the worker at its agent.
@@ -221,7 +221,7 @@ class WorkerProxy(Actor):
         self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
 
     def _recall_held(self, run: RunRecord) -> None:
-        """Return a held run to its task, without a recall at the worker, to which the `RunTask` was never sent."""
+        """Return a held run to its task. No recall is sent, since the worker never received the `RunTask`."""
         del self._runs[run.spec.task_id]
         self._free(*run.load)
         self._report_allocations([run.spec.task_id])
@@ -235,7 +235,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move the runs whose large `RunTask` was just sent to the end of `_runs`: smaller orders were sent before."""
+        """Move the runs of large orders, which left after smaller orders that were put later, to the end of `_runs`."""
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -319,8 +319,8 @@ class WorkerProxy(Actor):
     def _recall_tasks(self, request: RecallTasks) -> None:
         """Recall the tasks that the worker would run last. The tasks stay in `_runs` until the worker returns them.
 
-        The first task, which probably runs, is recalled only if an earlier recall of the same tasks returned none. It
-        may then have waited for its objects and been overtaken.
+        The first task probably runs. It is recalled only if the last recall named the same tasks, and the worker
+        did not return them: then others may have overtaken the first task while it waited for its objects.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.released or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -357,7 +357,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunSplit])
     def _rows_split(self, batch: Batch[RunSplit]) -> None:
-        """Split ranges in which a row needs separate handling. If the client of a range has left, cancel its rows."""
+        """Split ranges in which a row needs separate handling. If the client has left, cancel the rows instead."""
         for news in batch:
             run = self._runs.get(news.task_id)
             if run is not None and run.attempt == news.attempt and run.spec.rows:
@@ -434,7 +434,7 @@ class WorkerProxy(Actor):
             self._report_allocations([ready.spec.task_id for ready in takes])
 
     def _report_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Report to the balancer the changes in the resources that tasks take. `task_ids`: None for all tasks."""
+        """Report changes in the taken resources to the balancer. `task_ids`: the tasks to compare; None: all."""
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:
@@ -501,8 +501,9 @@ class WorkerProxy(Actor):
     def _resumed(self, resumed: Resumed) -> None:
         """Take tasks again, since the agent has reconnected.
 
-        If the agent's session was reset, resend the orders that are missing in `held`, and cancel the unknown runs in
-        it. `held` includes runs whose results the agent resends. The agent reports blocked runs again.
+        If the agent's session was reset, compare `_runs` with `held`: the runs in the agent's hello, and those whose
+        results it resends. Resend orders for runs that the agent does not have, and cancel runs that are unknown here.
+        The agent reports blocked runs again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

@@ -175,7 +175,7 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Serialise arguments with futures. Return them, and the label and input of each future. Raises as `pack`.
+        """Serialise arguments with futures. Return the arguments, and each future's label and input. Raises as `pack`.
 
         In the block, a future is represented by the number of its input, counted in the order of first use.
 

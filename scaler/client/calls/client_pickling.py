@@ -1,7 +1,8 @@
-"""Client pickling: a client is pickled as its settings, and unpickled as a new client of the process that reads them.
+"""Client pickling: a client is pickled as its settings, and unpickled as a new client of the process that unpickles it.
 
-Called by the client. A scheduler may have one address for users and another for workers. So a client in a task of its
-own scheduler is pickled without an address, and uses that of the scheduler that runs the task.
+Called by the client. A scheduler may have one address for users and another for workers. So a client that is sent in a
+task to its own scheduler is pickled without an address. In the task, it uses the address at which the worker reaches
+the scheduler.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=(""
 def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]:
     """Return a context in which values are pickled for tasks of the scheduler at `address`.
 
-    `held` collects the references that stay references in the pickled call; None if no call is pickled.
+    Args:
+        held: gets each reference that the pickled call contains as a reference (`as_is`); None if no call is pickled.
     """
     token = _task.set((address, held))
     try:
@@ -86,5 +88,5 @@ def held_by_call() -> list[Any] | None:
 
 
 def address_to_take(address: str) -> str:
-    """Return `address`, that of a client; a placeholder if the client is pickled for tasks of its own scheduler."""
+    """Return the address to pickle for a client of `address`, or a placeholder in a task for the same scheduler."""
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

@@ -1,8 +1,8 @@
 """Functions as the client sends them: serialised, with the hash of their content as id, and their signatures.
 
-Called by the client for each submit and once per map. With arguments, a function makes the entry of a task. A function
-is serialised each time, because a closure or a global that it reads may have changed, or once if its pickle cannot
-change. The client never calls the function.
+Called by the client for each submit and once per map. `Function.entry` makes a task from a function and arguments. A
+function is serialised each time, because a closure or a global that it reads may have changed, or only once if its
+pickle cannot change. The client never calls the function.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
-"""The most nodes that each get a copy of a large value. If more nodes use the value, it becomes an object."""
+"""How many nodes may each get a copy of a large value. If more nodes use the value, it becomes an object."""
 
 _POSITION = struct.Struct("<I")
 
@@ -174,7 +174,11 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Pack an argument, but data of the graph only once. At most `free_bytes` of a literal travel with the call."""
+        """Pack an argument. Data of the graph is packed only once, whichever nodes use it.
+
+        Args:
+            free_bytes: how many bytes of frames of a literal may travel with the call; larger values become objects.
+        """
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)
@@ -202,7 +206,7 @@ class _GraphPacker:
 
 
 def _hints(in_lists: Mapping[str, tuple[int, str]]) -> dict[str, str]:
-    """Return a hint for the error of each node with a list argument that contains a key of the graph."""
+    """Return hints, by key, for the errors of nodes that have a list argument with a key of the graph in the list."""
     return {
         key: f"Argument {position} of the node {key!r} is a list that contains {found!r}, the key of a node. A list is "
         f"passed as it is: make {found!r} an argument of its own, or use scaler.integrations.dask.get(client), which "

@@ -1,6 +1,6 @@
 """Hints: logs warnings about legal but probably unintended uses, each once per program.
 
-Called where a function is pickled, and where a large argument becomes an object. Hints keep no value alive.
+The clients use `hints` where they pickle a function and where they send a large argument. Hints keep no value alive.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ logger = logging.getLogger("scaler.client")
 
 WORTH_A_HINT_BYTES = 1 << 20
 TIMES = 3
-"""How often a large value is sent before the hint that it could be an object."""
+"""The number of sends of one value, or of pickles of one function, at which a hint is logged."""
 _MOST = 64
-"""the most functions that are remembered, and also the most arguments"""
+"""The number of entries at which a table of `Hints` is cleared."""
 
 
 class Hints:
@@ -27,14 +27,14 @@ class Hints:
 
     def __init__(self) -> None:
         self._looked: set[int] | None = set()
-        """the identities of the code of checked functions; None once the hint was logged"""
+        """`id` of the code of each checked function; None once the hint was logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """identity of a large argument -> its size, checksum and number of sends; None once the hint was logged"""
+        """`id` of a large argument -> its size, checksum and number of sends; None once the hint was logged"""
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
         """hash of the pickle of a large function -> how often the pickle was made; None once the hint was logged"""
         self._generators: dict[int, int] | None = {}
-        """identity of a random generator among arguments -> checksum of its state; None once the hint was logged"""
+        """`id` of a random generator among arguments -> checksum of its state; None once the hint was logged"""
 
     def look_at_function(self, function: Any) -> None:
         """Log a warning if a function that is pickled contains a random generator."""
@@ -54,7 +54,7 @@ class Hints:
             )
 
     def look_at_pickle(self, function: Any, size_bytes: int, content: bytes) -> None:
-        """Log a warning if a function was pickled several times with the same large values.
+        """Log a warning if the same pickle of a large function was made several times.
 
         Args:
             size_bytes: the size of the pickle, without the modules that travel with it.
@@ -125,7 +125,7 @@ hints = Hints()
 
 
 def _size_bytes(part: FunctionPart) -> int:
-    """Return the size of the value of a function part, without the sizes of the objects that the value refers to."""
+    """Return the size of a value that a function refers to, without the sizes of the objects inside the value."""
     try:
         n_bytes = getattr(part.value, "nbytes", None)
         return n_bytes if type(n_bytes) is int else sys.getsizeof(part.value, 0)

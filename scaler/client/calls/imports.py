@@ -1,8 +1,8 @@
-"""RequiredModules: reports to the program's own local cluster which installed modules its first functions need.
+"""RequiredModules: reports to a client's local cluster which installed modules the client's first functions need.
 
-The fork server of that cluster imports the modules once for all worker processes (`processor/lifecycle/imports.py`),
-when it starts, some tenths of a second after the client was made. Later modules are imported by tasks. Only installed
-modules are named, because importing a user's own module may have side effects.
+The fork server of the cluster starts some tenths of a second after the client was made. It then imports the reported
+modules, once for all worker processes (`processor/lifecycle/imports.py`). Tasks import the modules that are reported
+later. Only installed modules are reported, because importing a user's own module may have side effects.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
-"""Only the first functions of a client are checked: before further ones, the local cluster has already started."""
+"""The number of a client's functions that are checked. When later ones follow, the cluster has already started."""
 LOOKED_AT_BYTES = 1 << 16
-"""The number of bytes of a pickle that are searched for names of loaded modules, at 0.2 us for each KiB."""
+"""The number of bytes of a pickle that are searched for names of modules. The search takes 0.2 us for each KiB."""
 
 
 class RequiredModules:

@@ -1,7 +1,8 @@
 """Inputs: futures as arguments, whose results stay with the cluster and go to the tasks that need them.
 
-A call with futures among its arguments is sent as a graph of one node, whose inputs are the futures. The thread that
-submits makes the inputs, and the link's thread records how their tasks end. Values are never read.
+A call with futures among its arguments is sent as a graph of one node, whose inputs are the futures. The submitting
+thread makes an `Input` for each future. The link's thread records in it how the task of the future ended. No value is
+read.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Input:
 
     Attributes:
         arguments: the labels and inputs of the futures among the task's arguments; empty once the task has succeeded.
-        result: the end of the task as the scheduler reported it; None if the task is open, or failed without a report.
-        make_error: makes the error of a task that failed without a report; otherwise None.
+        result: the result or failure that the scheduler reported; None if it has reported neither.
+        make_error: makes the error of the task if it failed without such a report; None if it did not.
         users: the graphs that need the result; some may have ended.
     """
 
@@ -65,8 +66,8 @@ class Input:
 
         Args:
             position: the position of the input in the graph `graph_id`.
-            result: the end of the task; None if the task is open.
-            source: graph and position of the task, if the task is a node of an open graph.
+            result: the reported result of the task; None if the task is open.
+            source: if the task is a node of an open graph, the id of that graph and the position of the node.
         """
         where = graph_id, position, self.task_id, *(source or (GraphId(NO_ID), 0))
         if result is None:
@@ -77,11 +78,11 @@ class Input:
 
 
 class KeysWithHints(dict[int, str]):
-    """The keys of a graph in which some nodes have a hint. The hint of a node is added to errors of that node.
+    """The keys of a graph's nodes, and hints for some nodes. A hint is a text that is added to the errors of its node.
 
     Args:
         keys: the key of each node, by the index that is part of the node's id.
-        hints: the hints by the keys of the nodes.
+        hints: the hints, by the keys of the nodes.
     """
 
     def __init__(self, keys: Mapping[int, str] | Iterable[tuple[int, str]], hints: Mapping[str, str]) -> None:
@@ -113,8 +114,8 @@ class ResultArgument:
     _input: Input | None = None
     """the result of this future as an argument of other tasks; None until the future is first an argument"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
-    """Returns the input for the result of this future, given the link of the submitting client. If only this process
-    has the result, returns None and the value. Raises `TypeError` if the future is of another client.
+    """Takes the link of the submitting client. Returns the `Input` for the result of this future, and None. If only
+    this process has the result, returns None and the value. Raises `TypeError` if the future is of another client.
     """
 
     def __reduce__(self) -> NoReturn:
@@ -149,7 +150,7 @@ def other_client(name: str) -> TypeError:
 
 
 def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
-    """Return the task to name in an error of the task `name`: the input that failed first, otherwise `name`.
+    """Return the task that an error of the task `name` blames: the input that failed first, otherwise `name`.
 
     Args:
         arguments: the labels and the inputs of the futures among the arguments of the task `name`.

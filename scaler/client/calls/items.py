@@ -21,7 +21,7 @@ UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 
 
 def check_items(call: str, fn: object, items: object) -> None:
-    """Raise `TypeError` if `fn` is callable, but the items of a map or job cannot be iterated over."""
+    """Raise `TypeError` if the items of a map or job cannot be iterated over. If `fn` is not callable, do nothing."""
     if not callable(fn):
         return
     is_future = isinstance(items, ResultArgument)
@@ -51,7 +51,7 @@ def name_of_item(function: str, index: int, items: object) -> str:
 
 
 def of_item(error: Exception, index: int) -> Exception:
-    """Return an `UNFIT` exception of a call, with the index of the item added to the message."""
+    """Return `error`, one of `UNFIT`, as an exception whose message has the index of the item."""
     if isinstance(error, ObjectTooLargeError):
         return error.renamed(f"item {index} of the map: {error.value}")
     error_class = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
@@ -67,7 +67,7 @@ def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = Map
 
 
 def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
-    """Return the error of a map or job call with arguments that `method` does not take.
+    """Return the error of a map or job call that has arguments which `method` does not take.
 
     `unknown` names the unknown keywords. If it is empty, the call has several iterables, which only Python's `map`
     takes.

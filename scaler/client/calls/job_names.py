@@ -1,4 +1,4 @@
-"""Job arguments: checks of the arguments of both clients that concern jobs, made before anything is sent."""
+"""Job arguments: checks the arguments `job`, `on_change`, `keep_for` and `name` of calls, before anything is sent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scaler.jobs.names import check_job_name
 from scaler.texts import shown
 
 WINDOW = 1024
-"""The default window of a map: the most tasks that are open or have unread results at a time."""
+"""The default window of a map: how many of its tasks may be open, or have unread results, at a time."""
 
 OnChange: TypeAlias = Literal["raise", "restart", "keep"]
-"""What to do with an existing job of the same name, if that job has another function or other rows."""
+"""How a call treats an existing job of the same name that has another function or other rows."""
 
 
 def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | str | None = None) -> OnChange:
@@ -35,8 +35,8 @@ def window_of_map(job: str | None, window: int) -> None:
     """Raise `TypeError` if `window` is given together with `job`, because the window of a job has no effect."""
     if job is not None and window != WINDOW:
         raise TypeError(
-            f"window={shown(window)} has no effect on a map with job=, whose items are all read at once: leave one of "
-            "them out"
+            f"window={shown(window)} has no effect on a map with job=, which reads all items before the first result: "
+            "leave one of the two out"
         )
 
 

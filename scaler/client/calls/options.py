@@ -1,6 +1,6 @@
 """TaskOptions: an immutable, validated set of options for tasks, reusable for any number of calls.
 
-Created by the user and the client. A new option is a field here and a field of `RunOptions`, which is sent.
+Users and clients create it. To add an option, add a field here and one to `RunOptions`, which is what a client sends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TaskOptions:
         seed: a non-negative integer, or a tuple of them, from which `random`, `numpy.random`, `torch` and
             `current_task().rng()` are seeded for each call: each row of a map from the seed and the number of the row,
             each call of a graph from the seed and its key. The same seed gives the same numbers, wherever a call runs
-            and however often (docs/howto/monte-carlo.md). By default each worker process draws other numbers.
+            and however often (docs/howto/monte-carlo.md). By default, each worker process draws different numbers.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -88,7 +88,7 @@ class TaskOptions:
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options to send for a single call, encoded as `RunOptions`"""
     spawning_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """the encoded options for the calls of a map or graph: each call uses the seed and a number of its own"""
+    """the encoded options for the calls of a map or graph: each call combines the seed with a number of its own"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -142,7 +142,7 @@ class TaskOptions:
         return classes
 
     def over(self, others: TaskOptions) -> TaskOptions:
-        """Return these options, with each option that is None replaced by that of `others`."""
+        """Return a copy of these options. Each option that is None here is taken from `others`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return replace(others, **{name: value for name, value in given.items() if value is not None})
 
@@ -187,7 +187,7 @@ def checked(options: object) -> TaskOptions:
     """Return `options`. Raise `TypeError` unless it is a `TaskOptions`."""
     if not isinstance(options, TaskOptions):
         raise TypeError(
-            f"options without a name must be TaskOptions, not {shown(options)}: write priority=1, or TaskOptions(...)"
+            f"options takes keywords or a TaskOptions, not {shown(options)}: write priority=1, or TaskOptions(...)"
         )
     return options
 
@@ -243,7 +243,7 @@ def for_executor(options: TaskOptions) -> TaskOptions:
 
 
 def named_as(name: str) -> Callable[[C], C]:
-    """Return a class decorator that puts `name` into the names of methods, so that errors name `Client.options()`."""
+    """Return a class decorator that renames methods to `name.method`, because errors of Python show these names."""
 
     def decorate(cls: C) -> C:
         for attribute in vars(cls).values():
@@ -255,7 +255,7 @@ def named_as(name: str) -> Callable[[C], C]:
 
 
 def _names_what_was_meant(method: F) -> F:
-    """Decorate a method so that errors about unknown options suggest a known option, and name the client's class."""
+    """Decorate a method: its errors about unknown options then suggest a known option and name the client's class."""
 
     @wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -352,7 +352,7 @@ def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str,
         raise TypeError(f'capabilities must be a dict such as {{"gpu": 1}}, not {shown(capabilities)}')
     if memory is not None:
         if MEMORY in capabilities:
-            raise ConfigError("memory is an option and among the capabilities: leave one of them out")
+            raise ConfigError("memory is given twice, as an option and among the capabilities: leave one of them out")
         capabilities = {**capabilities, MEMORY: amount_of(MEMORY, memory, 1)}
     if len(capabilities) > CAPABILITIES_MOST:
         raise ConfigError(f"a task can require at most {CAPABILITIES_MOST} capabilities, not {len(capabilities)}")

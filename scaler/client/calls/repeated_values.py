@@ -1,7 +1,8 @@
 """RepeatedValues: sends each large value that several calls of a map share as one object.
 
-Used by maps over a list or a tuple, which keep their values alive, so that identity distinguishes values. All calls get
-a value as it was at the first of them. Each task has a private copy of an array, because it may change the array.
+Used for maps over a list or a tuple: these keep their values alive, so that `id` identifies a value. All calls get a
+shared value in the state in which the first of these calls found it. Each task has a private copy of an array, because
+it may change the array.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scaler.errors import ObjectTooLargeError
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""The most bytes of values that are kept for further calls. The values of the last call are kept in any case."""
+"""The limit in bytes on values that are kept for further calls. The values of the last call are kept in any case."""
 
 
 class RepeatedValues:
@@ -39,9 +40,9 @@ class RepeatedValues:
         self._pack = pack
         self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", bytes)
         self._values: dict[int, Any] | None = None
-        """identity of a large value that several calls share -> the value; None until a call has a large value"""
+        """`id` of a large value that several calls share -> the value; None until a call has a large value"""
         self._remaining: Counter[int] = Counter()
-        """identity of a large value -> how often the remaining calls use the value"""
+        """`id` of a large value -> how often the remaining calls use the value"""
         self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
         self._sent_bytes = 0
 
@@ -71,7 +72,7 @@ class RepeatedValues:
         return type(value) is self._array and value.nbytes > OUT_OF_BAND_BYTES and not value.dtype.hasobject
 
     def _find(self) -> dict[int, Any]:
-        """Return the large values that occur more than once in the items, by identity."""
+        """Return the large values that occur more than once in the items, by `id`."""
         large_types = (bytes, self._array)
         rows = (item for item in self._items if type(item) in (list, tuple))
         large = [value for row in rows for value in row if type(value) in large_types and self._is_large(value)]
@@ -95,8 +96,8 @@ class RepeatedValues:
         return reference
 
     def _evict(self, most: int) -> None:
-        """Forget values that no further call needs; then the oldest, while more than `KEPT_BYTES` and `most` values
-        remain.
+        """Forget the values that no further call needs. While the others exceed `KEPT_BYTES`, forget the oldest one,
+        but keep at least `most` values.
         """
         for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]

@@ -1,7 +1,7 @@
 """Stale modules: detects modules that were edited and reloaded in this process, while workers may have the old code.
 
-A function of a module travels by name, so the cluster cannot tell two versions apart. An edited module therefore
-travels with the function.
+A function of a module is pickled as a name, so the cluster cannot distinguish two versions of the module. An edited
+module is therefore sent with the function.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from scaler.pickling.shipped_modules import Shipped
 logger = logging.getLogger("scaler.client")
 
 LOOKED_AT_BYTES = 1 << 20
-"""The number of bytes at the beginning and at the end of a pickle that are searched for module names."""
+"""How many bytes at the beginning and at the end of a pickle are searched for module names."""
 
 
 class StaleModules:
-    """Watches the modules that a client's functions need and the workers have.
+    """Watches the modules of the user that a client's functions need, because workers may have loaded them.
 
     `shipped` are the modules that travel with the functions; edited modules are added.
     """
@@ -37,12 +37,12 @@ class StaleModules:
         """name of an edited module that cannot travel -> the reason"""
         self._own: dict[str, str] = {}
         self._own_of = self._late_of = 0
-        """in this order: the number of loaded modules when `_own` was computed, and at the last `_found_late` call"""
+        """the number of loaded modules when `_own` was computed; `_late_of`: the same at the last `_found_late` call"""
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
-        """the names in the code of functions; some of these may be modules that only tasks have loaded so far"""
+        """the names in the code of functions; some may name modules that tasks have loaded, but this process has not"""
         self._started_at = 0
-        """when the first function was noted, in ns; 0 before. Tasks may have loaded modules since then."""
+        """the time of the first `note`, in ns; 0 before. From then on, tasks may have loaded modules."""
 
     def note(self, function: Callable[..., Any], frames: Frames) -> Iterable[str]:
         """Watch the modules of the user that a function needs, and return the names of these modules.
@@ -83,9 +83,9 @@ class StaleModules:
         return needed
 
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
-        """Watch modules. Return their versions, without unchanged versions of modules that were watched before.
+        """Watch modules. Return the versions of those that are new here or were edited.
 
-        Versions are stored before files, or another thread would take a file without a version for an edited module.
+        Versions are stored before files: a file without a version would look to another thread like an edited module.
         """
         found = self._versions.find_new(files)
         self._versions.accept(found)
@@ -93,7 +93,7 @@ class StaleModules:
         return found
 
     def look(self) -> bool:
-        """Ship the modules that were edited and reloaded. Return whether there are such modules."""
+        """Ship the modules that were edited and reloaded. Return whether there are any."""
         new = {**self._versions.find_new(dict(self._files)), **self._found_late()}
         for name in new:
             top = name.partition(".")[0]
@@ -104,8 +104,8 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch needed modules that were loaded after the functions were noted. Return those edited since the first
-        `note`.
+        """Watch needed modules that were loaded after the functions were noted. Return the versions of those that were
+        edited after the first `note`.
         """
         count = len(sys.modules)
         if self._late_of == count:

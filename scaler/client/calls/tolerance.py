@@ -30,7 +30,7 @@ class FailureTolerance:
         self._failed = 0
 
     def take(self, error: BaseException, n_ended: int, index: int) -> None:
-        """Count a failure of the task of item `index`, when `n_ended` tasks have ended, including this one.
+        """Count the failure of the task of item `index`. So far, `n_ended` tasks have ended, including this one.
 
         Raises:
             TooManyFailuresError: if too many tasks have failed.

@@ -1,7 +1,7 @@
 """ValueLimit: how large one value of a client may be. The scheduler sets the limit, since it holds each value whole.
 
-Checked where values are prepared, in any thread, and before the open work sends values. A value shared as a location
-does not count, because the scheduler never holds it.
+Each value is checked when it is prepared, in any thread, and again before `OpenWork` sends it. A value whose location
+in shared memory is sent instead is not limited, because the scheduler never holds it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scaler.wire.session.too_large import NO_LIMIT, RAISE_LIMIT
 
 
 class ValueLimit:
-    """The most bytes that one value may have at the scheduler at `address`."""
+    """The limit that the scheduler at `address` sets on the size of one value."""
 
     def __init__(self, address: str) -> None:
         self.host = f"the scheduler at {address}"

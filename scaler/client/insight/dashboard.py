@@ -22,7 +22,7 @@ SUMMARY_SECONDS = 1.0
 
 
 class Dashboard:
-    """Starts a web page about the scheduler at `endpoint`. The page ends with the client `owner`.
+    """Starts a web page about the scheduler at `endpoint`. The page ends when the client `owner` ends.
 
     Raises:
         ConfigError: if other processes cannot connect to the scheduler.

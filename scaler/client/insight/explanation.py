@@ -23,7 +23,7 @@ SECOND_TRY_SECONDS = 0.1
 TIMEOUT_ANSWER_SECONDS = 0.25
 """How long a `TimeoutError` may be delayed by the request for its reason."""
 WORTH_ASKING_SECONDS = 1.0
-"""The shortest time-out whose `TimeoutError` gives a reason. With a shorter time-out, a user only polls the future."""
+"""The shortest time-out whose `TimeoutError` gives a reason. Users take shorter time-outs only to poll a future."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,13 +35,13 @@ class Story:
         name: the name of the task; empty if only its id was given.
         state: *inactive* (the task waits), *running* (a worker has the task), *canceling*, *success*, *failed*,
             *canceled*, or empty if unknown.
-        waits_for: the reason in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`,
-            `worker`, `children`, `window`, `transfer`, `no scheduler`, ...
-        sentence: the reason as a sentence, with advice what to do.
-        worker: the worker that has or had the task; empty if unknown, as when 10,000 more tasks have ended since.
+        waits_for: why the task waits, in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`,
+            `inputs`, `worker`, `children`, `window`, `transfer`, `no scheduler`, ...
+        sentence: why the task waits, as a sentence with advice.
+        worker: the worker that has or had the task; empty if unknown, such as after 10,000 more tasks have ended.
         tries: the number of the current try, from 1; 0 if unknown.
         past: why the earlier tries ended; empty if there were none.
-        seconds: the least time for which the task has waited in this state, or has run; None if unknown.
+        seconds: for how long, at least, the task has waited in this state or has run; None if unknown.
     """
 
     task_id: bytes
@@ -68,7 +68,7 @@ def checked_task_id(task: object) -> TaskId:
     """Return `task`. Raise `ValueError` unless it is the id of a task."""
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
-            f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes; not {shown(task)}"
+            f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes, not {shown(task)}"
         )
     return TaskId(task)
 
@@ -93,7 +93,7 @@ def may_know(link: ClientLink, future: EndedFuture) -> bool:
 
 
 def question() -> Answer[ExplainResponse]:
-    """Return a new future for the answer to a question about a task."""
+    """Return a new future for the scheduler's answer about a task."""
     return Answer(lambda answer: answer)
 
 
@@ -137,7 +137,7 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
 
 
 def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
-    """Return the text of a `TimeoutError` of an open task; it says why the task is open if `timeout` is long enough."""
+    """Return the text of a `TimeoutError` for an open task. It says why the task is open, unless `timeout` is short."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:
         return text
@@ -145,7 +145,7 @@ def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: s
 
 
 def unfetched_text(task_id: TaskId, name: str) -> str:
-    """Return the text of a `TimeoutError` of a task that has ended, if its large result has not arrived in time."""
+    """Return the text of a `TimeoutError` for a task that has ended, whose large result has not arrived in time."""
     return (
         f"the result of task {name} ({task_id.hex()[-8:]}) has not arrived in time: it is in transit, or its host "
         f"was lost and the task must run again; request the result again"

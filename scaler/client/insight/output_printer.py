@@ -16,7 +16,7 @@ from scaler.client.link.requests import OutputListener
 from scaler.wire.messages.client import OutputLine
 
 WAITING_MOST = 10_000
-"""The most lines that wait for a slow terminal. Further lines are left out."""
+"""The number of lines that may wait for a slow terminal. Further lines are left out."""
 FINISH_SECONDS = 1.0
 """How long a client that disconnects waits until the queued lines are printed."""
 
@@ -25,7 +25,7 @@ class OutputPrinter:
     """Prints the output of tasks on standard output and error of this process. Each line names worker and task.
 
     Args:
-        follow: called with the printer, which from then on receives each line that the client's tasks write.
+        follow: a function that passes all further lines of the client's tasks to the given printer.
     """
 
     def __init__(self, follow: Callable[[OutputListener], None]) -> None:

@@ -1,6 +1,7 @@
 """Presence: information about the scheduler, its workers and its objects, and how to wait for workers or restart them.
 
-Called in any thread of the user. A wait for workers does not poll: the scheduler answers once enough are connected.
+An inquiry is a request to the scheduler, and the future of its answer. Any thread of the user may call. A wait for
+workers does not poll: the scheduler answers once enough are connected.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class WorkerInfo:
 
     Attributes:
         name: the name of the worker.
-        cluster: a number that the workers of one `scaler_cluster` share; valid within one answer.
+        cluster: the number of the worker's `scaler_cluster`; another call of `Client.workers` may give another number.
         tasks: the number of tasks of the worker: running, blocked, and queued.
         blocked_tasks: the number of tasks of the worker that wait for nested tasks.
         python_version: the Python version of the worker's processes, such as "3.12.1".
@@ -157,14 +158,12 @@ def _short_id(task: object) -> str:
     if isinstance(task, bytes):
         return public_id(checked_task_id(task)).hex()
     if not (isinstance(task, str) and is_public_id(task)):
-        raise ValueError(
-            f"a short id of a task, as on screens, has {2 * PUBLIC_ID_BYTES} hex digits; not {shown(task)}"
-        )
+        raise ValueError(f"pass the short id of a task, which has {2 * PUBLIC_ID_BYTES} hex digits, not {shown(task)}")
     return task
 
 
 def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
-    """Return an inquiry answered once `n_workers` workers are connected. Raise `ConfigError` for an invalid number."""
+    """Return an inquiry answered once `n_workers` workers are connected. Raise `ConfigError` for a bad number."""
     wanted = check_whole_number("n_workers", n_workers, 1, _MOST)
     return Inquiry(lambda response, _: _read_info(address, response), workers=wanted)
 

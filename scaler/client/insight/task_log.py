@@ -56,7 +56,7 @@ class TaskLog(Sequence[LogLine]):
 
     Attributes:
         lines: the kept lines.
-        dropped: the number of all lines left out, because there were too many in a second or in the task.
+        dropped: the total number of lines left out, because there were too many in a second or in the task.
     """
 
     lines: tuple[LogLine, ...]
@@ -103,7 +103,7 @@ _LAST_US = 250_000_000_000 * 10**6
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
-    """Convert the scheduler's answer to a `TaskLog`. A line without text only counts missing lines."""
+    """Convert the scheduler's answer to a `TaskLog`, without the empty lines that only count missing lines."""
     return TaskLog(tuple(read_line(line) for line in lines if line.text or not line.dropped), dropped)
 
 

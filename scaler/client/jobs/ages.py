@@ -16,7 +16,7 @@ _TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdwy]?)")
 
 
 def seconds_of(name: str, value: object) -> float | None:
-    """Return an age in seconds; None if no age is given. Raises `ConfigError` that names the argument `name`."""
+    """Return an age in seconds; None if no age is given. Raises `ConfigError` if the argument `name` is bad."""
     if value is None:
         return None
     if not isinstance(value, bool) and isinstance(plain_number(value), (int, float)):

@@ -1,4 +1,4 @@
-"""State shared by all calls of one client about jobs: the jobs in use, and digests of stored objects.
+"""State shared by all calls of one client about jobs: which jobs are in use, and the digests of stored objects.
 
 Any thread of the user uses this state when it opens a job.
 """

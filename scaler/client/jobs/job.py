@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""A dictionary of 64-bit values, with a bit for each row that was read: the scheduler may send any row number."""
+"""The rows that were read: item `n` has a bit for each of the 64 rows from `64 * n` on.
+
+It is a dictionary, because the scheduler may send any row number.
+"""
 
 READ_ROWS = 4096
 """The maximum number of results in the answer to one request."""
@@ -57,7 +60,7 @@ _INTERNAL = {
     "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_new", "replace_function",
     "sent_wait", "shown", "versions",
 }  # fmt: skip
-"""The names of attributes that are for other modules, and that `dir` does not show."""
+"""The attributes that only other modules use, and that `dir` does not show."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class JobProgress:
         done: the number of rows with a result.
         failed: the number of rows that failed.
         is_complete: whether all rows are submitted, and each is done or failed.
-        reason: why the job is stopped, is paused or waits; empty otherwise.
+        reason: why the job has stopped, is paused or waits; empty otherwise.
         size_bytes: the size of the job on the scheduler's disk, in bytes.
         seconds: the total run time of the ended rows, in seconds, without runs that were retried.
         all_rows_known: whether the program has submitted all rows.
@@ -147,7 +150,7 @@ class FailedRow:
 
 @hints_at(OF_JOBS)
 class Job:
-    """A handle of work that the scheduler keeps under a name. Iterating over it is iterating over its `results()`.
+    """A handle of work that the scheduler keeps under a name. To iterate over it is to iterate over its `results()`.
 
     Each method and property raises `JobError` if the job no longer exists, `DisconnectedError` if the client is
     disconnected, and `TimeoutError` if no scheduler answers for `timeout_seconds`.
@@ -162,11 +165,11 @@ class Job:
         self.heard = info
         self._read_work(info)
         self._end_question: JobQuestion | None = None
-        """the latest request that is answered when the job ends; all waits share this request while it is open"""
+        """the latest request for the end of the job; while it is unanswered, all waits share it"""
         self._is_tolerant = bool(info["max_failures"])
         """whether the option `max_failures` is set, so that errors are returned as results"""
         self.leave: Callable[[], None] = _nothing
-        """a function that notes that the call which opened the job no longer uses it"""
+        """a function to call when the call that opened the job no longer uses it"""
         self.deadline: float | None = None
         """the deadline of the call that opened the job, in seconds of the monotonic clock; None: no deadline"""
         self.replace_function: Callable[[Info, bytes, Callable[..., Any]], None] = _without_functions
@@ -174,7 +177,7 @@ class Job:
     def _read_work(self, info: Info) -> None:
         self.function = str(info["function"])
         self._work = bytes.fromhex(info["record"]) + int(info["work"]).to_bytes(4, "little")
-        """the ids of the record and of the work that this handle reads: results of other work are refused"""
+        """the id of the job's record, and the number of the work (function and rows) that this handle reads"""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.function}: {self.shown}>"
@@ -294,12 +297,12 @@ class Job:
         return read_row(self._link, self.name, self._work, row, again=again)
 
     def versions(self) -> list[tuple[int, int, str, float]]:
-        """Return (number, rows ended, program, Unix time) of each version; empty if the job never changed."""
+        """Return (number, ended rows, program, time of creation) of each version; empty if the job never changed."""
         found = self._read_state(ask(self._link, self._ask(JobVerb.SHOW, amount=VERSIONS))).get("versions", ())
         return [(number, ended, program, created) for number, ended, program, created in found]
 
     def headlines(self, most: int) -> list[tuple[int, str]]:
-        """Return (row number, error in one line) of the first failed rows, at most `most`. Nothing is unpickled."""
+        """Return (row number, error in one line) of the first failed rows, at most `most` rows. Unpickles nothing."""
         rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, 0, most)))
         return [(end.row, headline(self._result_of(end), self._name_of(end.row))) for end in rows]
 
@@ -309,12 +312,11 @@ class Job:
         With the option `at_most_once`, only failed rows that were never sent to a worker run again.
 
         Args:
-            fn: a corrected function for all failed and open rows. Running rows start again with it; done rows keep
-                their results. Existing iterators over results then raise `JobConflictError`. None: the function of the
-                job.
+            fn: a corrected function for all failed and open rows; None keeps the function. Running rows start again
+                with `fn`; done rows keep their results. Existing iterators over results then raise `JobConflictError`.
 
         Raises:
-            JobError: if `at_most_once` forbids that any failed row runs again, the job no longer exists, or, with `fn`,
+            JobError: if `at_most_once` lets no failed row run again; if the job no longer exists; or, with `fn`, if
                 another program uses the job or has not submitted all rows.
             JobConflictError: if another call has changed the job, or another minor version of Python made it.
             TypeError, SerializeObjectError: if `fn` is not a function that `Client.map` takes.
@@ -352,13 +354,13 @@ class Job:
         return self._read_state(ask(self._link, self._ask(JobVerb.SHOW)))
 
     def sent_wait(self) -> JobQuestion:
-        """Return an open request, which the scheduler answers when the job ends."""
+        """Return the request that the scheduler answers when the job ends. Send one if none is open."""
         if self._end_question is None or self._end_question.done():
             self._end_question = self._sent(self._ask(JobVerb.SHOW, amount=AT_END))
         return self._end_question
 
     def end_of(self, response: JobResponse) -> JobProgress:
-        """Return the progress in the answer to `sent_wait`."""
+        """Return the progress of the job from the answer to `sent_wait`."""
         return progress_of(self._read_state(response))
 
     def new_bar(self) -> JobBar:
@@ -418,7 +420,7 @@ class Job:
                 return
 
     def _read_log(self, at: int, log: str, work: bytes, deadline: float | None) -> JobResponse | None:
-        """Return the next rows of the log of ended rows; None if `log` is the id of an earlier scheduler's log."""
+        """Return the next rows of the log of ended rows; None if `log` is the id of a log of an earlier scheduler."""
         question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log), work)
         try:
             return ask(self._link, question, deadline)
@@ -437,7 +439,7 @@ class Job:
             yield row, not end.status, value, error
 
     def _scan(self, work: bytes) -> Iterator[RowEnd]:
-        """Iterate over the outcomes of rows, in the order of the rows; refuse outcomes of other work than `work`."""
+        """Iterate over the outcomes of rows, in the order of the rows. Raises if the job's work is no longer `work`."""
         first = 0
         response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
         while response.first > first:
@@ -499,7 +501,7 @@ _ELSEWHERE = _AbsentObject()
 
 
 def _without_functions(_info: Info, _work: bytes, _fn: Callable[..., Any]) -> None:
-    raise TypeError("only a program can replace the function of a job")
+    raise TypeError("only a client can replace the function of a job: client.job(name).retry(fn)")
 
 
 def _nothing() -> None:

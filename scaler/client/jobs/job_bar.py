@@ -22,7 +22,7 @@ ASK_SECONDS = 0.5
 
 
 class JobBar:
-    """A progress bar of the rows of a job. The end of its `with` block draws the bar for the last time.
+    """A progress bar of the rows of a job. It is drawn for the last time at the end of its `with` block.
 
     Args:
         ask: a function that sends a request for the state of the job.

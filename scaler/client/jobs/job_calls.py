@@ -26,7 +26,7 @@ from scaler.jobs.names import check_job_name
 from scaler.wire.messages.client import JobVerb
 
 OPENINGS_MOST = 3
-"""The maximum number of times that one call opens a job: it does so again after another call has changed the job."""
+"""How often one call opens a job at most: it opens the job again if another call has changed the job meanwhile."""
 
 Items = Iterable[Sequence[Any]]
 
@@ -51,7 +51,7 @@ def start(core: CallMaker[Any, Any], call: OpenJobCall) -> Job:
 
 
 def attend(core: CallMaker[Any, Any], call: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
-    """Create or find the job of a map. By default the job stops at its first failure."""
+    """Create or find the job of a map. It runs while this client reads and, by default, stops at its first failure."""
     most = call.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -88,7 +88,7 @@ def _open(
 
 
 def _opened(opening: Callable[[], Opening], items: Items) -> Job:
-    """Open a job. If another call changes the job meanwhile, compare the rows again, if they can be read again."""
+    """Open a job. If another call changes the job meanwhile, start over, provided that the items can be read again."""
     n_left = OPENINGS_MOST if isinstance(items, (list, tuple)) else 1
     while True:
         n_left -= 1

@@ -61,7 +61,7 @@ def wait(question: JobQuestion, deadline: float | None = None, draw: Callable[[]
             raise
         why = f": the job waits because {question.waits_for}" if question.waits_for else ""
         raise TimeoutError(
-            f"the job did not end, or reach the row, within the timeout{why}. Results of ended rows are kept"
+            f"the job, or its next row, did not end within the timeout{why}. Results of ended rows are kept"
         ) from None
 
 
@@ -71,7 +71,7 @@ def seconds_left(deadline: float | None) -> float:
 
 
 def checked(response: JobResponse) -> JobResponse:
-    """Return an answer. Raises `JobConflictError` or `JobError` for a conflict, a refusal, or "not found"."""
+    """Return an answer. Raises `JobConflictError` or `JobError` if it is a conflict, a refusal, or "not found"."""
     if response.status == JobAnswerKind.CHANGED:
         raise JobChangedError(response.reason)
     if response.status == JobAnswerKind.CONFLICT:

@@ -26,7 +26,7 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
     """Start a new version of a job with another function. If the function is the same, nothing changes.
 
     Args:
-        work: the ids of the job's record and of the work that the caller knows.
+        work: the id of the job's record and the number of the work, as the caller knows them.
 
     Raises:
         JobConflictError: if another call uses or has changed the job, or another version of Python made it.

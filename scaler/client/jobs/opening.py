@@ -1,4 +1,4 @@
-"""Opening: create the job of a call, continue an existing job with the same work, or refuse or replace other work.
+"""Opening: creates the job of a call, continues an existing job with the same work, or refuses or replaces other work.
 
 Called by the client, in the thread of the user. The client compares the work, so the scheduler never unpickles a value.
 The results of a job always belong to the function and the arguments of the call.
@@ -90,7 +90,7 @@ class JobWork:
             raise ConfigError(f"on_change must be one of {known}, not {shown(self.on_change)}")
 
     def described(self, parts: Mapping[str, str]) -> dict[str, Any]:
-        """Return the terms of the job for the scheduler. `parts`: the fingerprint of the function."""
+        """Return the description of the job for the scheduler. `parts`: the fingerprint of the function."""
         priority, task_name, options, *_account = self.terms
         instruction = self.function.instruction
         return {
@@ -247,7 +247,7 @@ class Opening:
         return n_rows, chain(following, rows) if following else None
 
     def _other_work(self) -> list[str]:
-        """Return the differences between this work and the existing job, except the differences between rows."""
+        """Return the differences between this work and the existing job. Rows are not compared here."""
         info, work = self._info, self._work
         if info["python"] != PYTHON:
             return [other_python(info)]
@@ -260,11 +260,14 @@ class Opening:
         return found
 
     def _begin_version(self, difference: str, repair: str = "") -> None:
-        """Create a new version of the job, with the terms of this call. Raises `JobConflictError` if that is forbidden.
+        """Create a new version of the job, with the function and options of this call.
 
         Args:
             difference: a sentence that shows how this work differs from the job's; empty if the work is the same.
             repair: the reason for a new version if the work is the same.
+
+        Raises:
+            JobConflictError: if the job may not be changed.
         """
         info, work = self._info, self._work
         has_ended, is_drop = bool(info["done"] + info["failed"]), work.on_change == RESTART and bool(difference)
@@ -421,7 +424,7 @@ class Opening:
             )
         elif made.n_not_compared:
             logger.warning(
-                "the job %r: %d rows cannot be compared when it is opened again; the first is row %d: %s",
+                "the job %r: %d rows cannot be compared when the job is opened again; the first is row %d: %s",
                 name, made.n_not_compared, *made.first_not_compared,
             )  # fmt: skip
         if self._is_made_here or self._has_version:
@@ -433,11 +436,11 @@ class Opening:
         try:
             entry = function.entry(_NO_TASK, None, own)  # type: ignore[arg-type]  # has no future to refer to
         except FutureArgumentError:
-            raise TypeError(f"row {row} has a future, which ends with this program: pass its result") from None
+            raise TypeError(f"row {row} has a future, which ends with this program: pass future.result()") from None
         if entry[2] is not function.instruction or not all(each in self._copies.values() for each in entry[4]):
             raise TypeError(
-                f"row {row} has an ObjectReference inside a container, or its as_is(). The object is deleted when this "
-                "program ends: make the reference an argument of its own"
+                f"an argument of row {row} contains an ObjectReference, or is its as_is(). The object is deleted when "
+                "this program ends: make the reference itself the argument"
             )
         return entry
 
@@ -463,7 +466,9 @@ def other_python(info: Info) -> str:
 def warn_not_compared(name: str, found: Fingerprint) -> None:
     """Log the parts of the function of a job that cannot be compared."""
     for each in found.not_compared:
-        logger.warning("the job %r: its function uses %s, which cannot be compared when it is opened again", name, each)
+        logger.warning(
+            "the job %r: its function uses %s, which cannot be compared when the job is opened again", name, each
+        )
 
 
 def _in_time(rows: Iterator[tuple[Any, ...]], deadline: float | None) -> Iterator[tuple[Any, ...]]:
@@ -493,7 +498,7 @@ def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
 
 
 def _other_options(known: bytes, now: bytes) -> list[str]:
-    """Return the differences in task options, for display, without `profiling`, which changes no result."""
+    """Return, for display, the task options that differ. `profiling` is not compared: it changes no result."""
     pairs = zip(RunOptions.decode(known)._asdict().items(), RunOptions.decode(now), strict=True)
     differing = [
         (name, was, value) for (name, was), value in pairs if was != value and name not in ("profiling", "seed_spawns")

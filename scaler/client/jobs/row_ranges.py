@@ -19,7 +19,7 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""The most rows, and the most bytes, in a range; a single row with more bytes makes a range of its own."""
+"""A range takes no further row once it has this many rows or bytes."""
 
 
 _UNCHANGING = PLAIN | {ObjectReference}
@@ -54,7 +54,7 @@ class RangeMaker:
 
     Args:
         block_of: a function that serialises arguments that are all plain, and returns None for other arguments.
-        make: a function that serialises the arguments of any row, given the number of the row.
+        make: a function that serialises any row, given its number and its arguments.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RangeMaker:
         )
 
     def _made(self, row: int, item: Any, is_kept: bool) -> tuple[Any, ...]:
-        """Return the row of an item that is not a tuple, or that the user's iterable may still change."""
+        """Return the row for an item that is a list, or that the user's iterable may still change."""
         check_item(row, item)
         arguments = tuple(item)
         if is_kept or _UNCHANGING.issuperset(map(type, arguments)):

@@ -1,7 +1,7 @@
 """At most once: marks calls with the option `at_most_once` that may have started, and makes claims of results.
 
-Used by the open work. A claim requests a result from the next scheduler if an agent holds the result; it runs nothing.
-A call is sent unmarked only if no scheduler can have received it.
+Used by the open work. A claim requests from the next scheduler a result that an agent may hold. It runs no function. A
+call is sent unmarked only if no scheduler can have received it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def claim_of_task(task: Task) -> Task:
 
 
 def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstruction]:
-    """Return a task that claims the result of a graph's node, and the function of the node."""
+    """Return a task that claims the result of a graph's node; also return the function of the node."""
     node = graph.nodes[graph.position_of(task_id) - len(graph.inputs)]
     function = next(each for each in graph.functions if each.object_id == node.function_id)
     spec = graph.spec

@@ -22,7 +22,7 @@ class Callbacks:
         self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
 
     def put(self, callback: Callable[[], Any]) -> None:
-        """Queue a callback. While Python exits, and no thread can start any more, run the callback in this thread."""
+        """Queue a callback. If no thread can start because Python exits, run the callback in this thread."""
         with self._lock:
             if self._queue is None:
                 self._queue = _started()

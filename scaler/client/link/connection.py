@@ -1,4 +1,4 @@
-"""ClientConnection: the current socket of a client, if any, and its session: items in, batches out.
+"""ClientConnection: the current socket of a client, if any, and its session: sends items, and returns received batches.
 
 Used by one thread at a time. A new socket replaces a lost one; then the session resumes, or a new session starts.
 """
@@ -41,7 +41,7 @@ class ClientConnection:
         """the previous socket, which stays open: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether the last read found no message, and nothing was sent since then: a send clears the socket's signal"""
+        """whether the last read found no message and nothing was sent since: sending may clear the signal"""
         self._poller = self._new_poller()
 
     @property
@@ -144,18 +144,18 @@ class ClientConnection:
             raise
         except Exception as error:  # of any kind: the link must survive it
             self.session.spoil()
-            raise ProtocolError(f"it cannot be read: {error!r}") from error
+            raise ProtocolError(f"the message cannot be read: {error!r}") from error
 
     def send_hello(self, hello: Any, **fields: Any) -> None:
         """Send a hello, the first message of the connection. See `DialledSession.hello`."""
         self._send([self.session.hello(hello, **fields)])
 
     def send_unnumbered(self, item: Any) -> None:
-        """Send an item that does not count in the session: a heartbeat."""
+        """Send a heartbeat, an item without a number in the session."""
         self._send([self.session.pipe.unnumbered([item])])
 
     def resume(self, acknowledged: int) -> None:
-        """Resume the session: resend the messages after number `acknowledged`, the last that the scheduler received.
+        """Resume the session. The scheduler has received all messages up to number `acknowledged`; resend the others.
 
         Raises:
             ProtocolError: if the session cannot resume.

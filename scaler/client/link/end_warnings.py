@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 logger = logging.getLogger("scaler.client")
 
 COUNTED_MOST = 10_000
-"""The most unread errors that a client remembers."""
+"""The number of unread errors that a client remembers at most."""
 
 
 class EndWarnings:

@@ -1,7 +1,7 @@
 """Inbox: a queue from all threads to the link's thread, with one wake-up per burst.
 
-Any thread may put an item, even inside a garbage collection. So there is no lock, and correctness rests on the order in
-which flags and queue are written and read. One thread takes items.
+Any thread may put an item, even during a garbage collection. So there is no lock; instead, flags and queue are read and
+written in a certain order. One thread takes items.
 """
 
 from __future__ import annotations

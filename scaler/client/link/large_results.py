@@ -4,11 +4,13 @@ A large result stays with its agent or the scheduler until it is requested. If i
 again, so the client keeps the call until then.
 
     STORED  --another scheduler answers-->  CLAIMED  --an agent has it-->  STORED
-    CLAIMED  --no agent has it-->  LOST  --one is requested-->  RESUBMITTED  --a large result arrives-->  STORED
+    CLAIMED  --no agent has it-->  LOST  --any is requested-->  RESUBMITTED  --a large result arrives-->  STORED
     STORED  --its agent is lost-->  LOST
-    STORED  --the same scheduler starts a new session-->  UNCERTAIN  --it does not have one of these-->  LOST
+    STORED  --the same scheduler starts a new session-->  UNCERTAIN  --it lacks any of these-->  LOST
     RESUBMITTED  --its graph is cancelled-->  CANCELED  --it is requested itself-->  RESUBMITTED
-    LOST  --one is requested, and its task must not run again-->  UNREPEATABLE
+    LOST  --any is requested, and the task of this one must not run again-->  UNREPEATABLE
+
+*Any* is this result, or another one in the same state.
 
 Used by the open work, which has the open calls.
 """
@@ -92,13 +94,13 @@ def shared(known: ResultReceiver | None, receiver: ResultReceiver) -> ResultRece
 
 
 class UnreadResult:
-    """One large result; also the sink of the call that made the result, when that call is resubmitted.
+    """One large result. If its call is resubmitted, this object also receives the new result.
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
         times_lost: how often the result was lost: with its agent, or because the scheduler ended during its transfer.
         why: the reason of the last loss.
-        make_error: makes the error of each request; None while the result may be made again.
+        make_error: makes the error with which each request fails; None while the result may be made again.
     """
 
     __slots__ = (
@@ -125,7 +127,7 @@ class UnreadResult:
 
     @property
     def requested_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the lost result; a weak reference: a receiver's error may hold frames."""
+        """The last receiver that requested the lost result. The reference is weak: its error may hold stack frames."""
         return None if self._requested_by is None else self._requested_by()
 
     @property
@@ -194,7 +196,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
     """All unread large results of a client, by id.
 
     Args:
-        on_answered: called with a claimed result once the scheduler has answered whether an agent has the result.
+        on_answered: called with a claimed result once the scheduler has answered the claim.
     """
 
     def __init__(self, on_answered: Callable[[UnreadResult], None]) -> None:
@@ -237,8 +239,8 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Count a loss of each result that was `in_transit`, because the transfer
-        may have ended the scheduler.
+        """Mark all uncertain results as lost. Add 1 to `times_lost` of each result that was `in_transit`, because the
+        transfer may have ended the scheduler.
         """
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
@@ -281,7 +283,7 @@ class LargeResults:
         self.requests: dict[ObjectId, ResultReceiver] = {}
         self.unread = UnreadResults(self._claim_answered)
         self._kept: set[ObjectId] = set()
-        """ids of results that are deleted only when their futures are garbage-collected"""
+        """ids of results that are not deleted when they are read, but when their futures are garbage-collected"""
         self._waits_for_graph = False
         """whether some lost result is to be resubmitted when its graph ends"""
 
@@ -289,7 +291,8 @@ class LargeResults:
         """Request a large result. If the result was lost, its task is resubmitted.
 
         Args:
-            keep: whether the scheduler keeps the result for other tasks until its future is garbage-collected.
+            keep: whether the scheduler keeps the result for other tasks until the future of the result is
+                garbage-collected.
         """
         if keep:
             self._kept.add(object_id)
@@ -307,7 +310,7 @@ class LargeResults:
                 self._resubmit(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
     def _resubmit(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
-        """Resubmit the calls of lost results. Graphs with claims wait; so do open graphs, unless `with_open_graphs`."""
+        """Resubmit the calls of lost results. Open graphs, and graphs with claims, wait unless `with_open_graphs`."""
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
@@ -449,7 +452,7 @@ class LargeResults:
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
-        """Keep the requests for lost results until the results are made again. Return the requested results."""
+        """Keep the requests for lost results until the results are made again. Return the results with a request."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
             unread.ask(self.requests.pop(unread.object_id))
@@ -506,5 +509,5 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return a request for a large result. If this process can map shared memory, a location is enough as an answer."""
+    """Return a request for a large result. If this process can map shared memory, the answer may be a location."""
     return ObjectRequest(object_id, not can_share())

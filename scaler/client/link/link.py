@@ -37,7 +37,7 @@ from scaler.wire.messages.common import ObjectInstruction
 Command: TypeAlias = Callable[[], None]
 
 FUNCTIONS_REMEMBERED = 1024
-"""The most functions for which a client remembers how long a row takes: those used last."""
+"""The number of functions for which a client remembers how long a row takes. Those used last are remembered."""
 
 
 class Request:
@@ -54,7 +54,7 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""In seconds, the first and the longest pause between reports which say that a user waits for a result."""
+"""The first and the longest pause, in seconds, between two reports to the scheduler that a user waits for a result."""
 
 
 class ClientLink:
@@ -175,11 +175,11 @@ class ClientLink:
         return reply
 
     def mark_wanted(self, task_id: TaskId) -> None:
-        """Report to the scheduler that a user waits for the result of a task. Ignored unless the task is open."""
+        """Report to the scheduler that a user waits for the result of a task. Ignored if the task is not open."""
         self._put(partial(self._protocol.mark_wanted, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Request the reason why an open task waits. `on_answer` may never be called."""
+        """Request the reason why an open task waits. An answer may not arrive; then `on_answer` is not called."""
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
@@ -188,7 +188,7 @@ class ClientLink:
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 
     def follow_output(self, stream: OutputListener) -> None:
-        """Pass each line that any task writes from now on to `stream`."""
+        """From now on, pass each line that tasks of this client write to `stream`."""
         self._put(partial(self._protocol.follow_output, stream))
 
     def leave_to_parent(self) -> None:
@@ -200,7 +200,7 @@ links: weakref.WeakSet[ClientLink] = weakref.WeakSet()
 
 
 def fail_links(address: str, make_error: MakeError) -> int:
-    """Fail all open work of this process's clients at the scheduler `address`. Return the number of these clients."""
+    """Fail all open work of this process's links to the scheduler `address`. Return the number of these links."""
     found = [link for link in list(links) if link.address == address]
     for link in found:
         link.fail(make_error)

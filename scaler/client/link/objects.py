@@ -77,7 +77,7 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
             self._size_bytes -= size_of(function.frames)
 
     def is_full(self) -> bool:
-        """Return whether there are too many functions, or bytes of functions, so that unused ones should be dropped."""
+        """Return whether unused functions should be dropped, because there are too many functions, or bytes of them."""
         return len(self) > self._most or self._size_bytes > self._bytes_most
 
     def drop_unused(self, used: Container[ObjectId]) -> list[ObjectId]:
@@ -125,7 +125,7 @@ class Refusals:
         return next(filter(None, known), None)
 
     def of_value(self, instruction: ObjectInstruction) -> MakeError | None:
-        """Return a function that makes the error of a value which is too large to be sent; None if the value is not."""
+        """Return a function that makes the error of a value that is too large to be sent; None for a smaller value."""
         size = size_of(instruction.frames)
         return partial(self.limit.error, _what(instruction), size) if size > self.limit.n_bytes else None
 

@@ -78,7 +78,7 @@ class OpenWork:
         self._shutdowns: list[Answer[None]] = []
         self.inquiries: Requests[Described, InfoResponse] = Requests(self.queue)
         self.jobs: Requests[Described, JobResponse] = Requests(self.queue)
-        """open requests about jobs; the answers to these have no rows"""
+        """open requests about jobs"""
         self.attended: Counter[str] = Counter()
         """job name -> the number of calls that keep the job running"""
         self._functions = KeptFunctions()
@@ -143,7 +143,7 @@ class OpenWork:
                 self._send_task(entry)
 
     def claim(self, entries: Iterable[Entry]) -> None:
-        """Submit claims of results before all other work, because agents keep the results only for a while."""
+        """Put claims of results before all other tasks, because agents keep the results only for a while."""
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
         self._tasks.clear()
         self._tasks.update(tasks)  # in place: the ranges hold this table
@@ -285,7 +285,7 @@ class OpenWork:
             self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task unless it has started. If the whole task was sent (see `lane`), the scheduler decides that."""
+        """Cancel a task unless it has started. If the whole task was sent (see `lane`), the scheduler decides."""
         if task_id not in self._tasks:
             return
         if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
@@ -424,7 +424,7 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_ended(self) -> None:
-        """Resubmit results and answer requests that waited for a graph to end, or for its claims to be answered."""
+        """Resubmit results and answer requests, which waited for a graph to end or for its claims to be answered."""
         self.large.resubmit_waiting()
         self._dependents.answer_again()
 
@@ -450,7 +450,7 @@ class OpenWork:
         return True
 
     def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
-        """Send the requested bytes of objects whose location was sent before, and the results that graphs need."""
+        """Send the bytes of objects of which only the location was sent before, and the results that graphs need."""
         for request in requests:
             if not self._dependents.supply(request.object_id):
                 self._send_object(request)
@@ -493,7 +493,7 @@ class OpenWork:
                 self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail work that was open during `TRIES_MOST` unreadable answers: its own answer may be the unreadable one."""
+        """Fail each call that was open during `TRIES_MOST` unreadable answers: its answer may be the unreadable one."""
         known = self._tries
         open_ids: Iterable[bytes] = chain(
             self._tasks, self.large.requests, (graph.spec.graph_id for graph in self.graphs)
@@ -507,7 +507,7 @@ class OpenWork:
         self.jobs.on_unreadable(make_error)
 
     def on_unwritable(self, item: Any, make_error: MakeError) -> None:
-        """Fail the call to which an item that cannot be encoded belongs."""
+        """Fail the call of an item that cannot be encoded."""
         if isinstance(item, (InfoRequest, JobRequest)):
             (self.inquiries if isinstance(item, InfoRequest) else self.jobs).drop(item.number, make_error)
         elif isinstance(item, ObjectInstruction):
@@ -542,7 +542,7 @@ class OpenWork:
     # New and lost connections
 
     def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
-        """Submit all open work in a new session, after the messages that cancel or delete earlier work.
+        """Submit all open work in a new session. Before it, send the messages that cancel or delete earlier work.
 
         The scheduler ignores work that it knows. `unacknowledged` items were sent before and may not have arrived.
         """
@@ -581,7 +581,8 @@ class OpenWork:
 
         Args:
             make_request_error: makes the error of each request and shutdown.
-            tell: whether to queue messages that cancel each task and graph once the scheduler is connected again.
+            tell: whether to queue cancellations of all tasks and graphs, to be sent once the scheduler is connected
+                again.
         """
         if tell:
             self._send_cancels()

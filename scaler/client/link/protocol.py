@@ -3,8 +3,8 @@
     Link --open work, the time--> ClientProtocol --hello, items, heartbeats--> scheduler
     OpenWork <------answers------ ClientProtocol <---------replies------------ scheduler
 
-Driven by the link, by one thread at a time. The protocol has no threads or locks, and never blocks. A
-`ConversationState`, the same as for agents (`scaler/peer`), chooses the actions. On a new connection the session
+The link calls the protocol, from one thread at a time. The protocol has no threads or locks, and never blocks. A
+`ConversationState` (`scaler/peer`) chooses its next action, as it does for agents. On a new connection the session
 resumes. If the session cannot resume, all open work is sent again, because any part of it may have been lost.
 """
 
@@ -74,13 +74,13 @@ from scaler.wire.session.too_large import NO_LIMIT
 logger = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
-"""How long a client that ends waits until its goodbye is sent. The client does not wait for an answer."""
+"""How long a client waits at its end for its goodbye to be sent. It does not wait for an answer."""
 
 QUESTION_WAIT_SECONDS = 1.0
-"""How long a question about a task waits for a scheduler, while none is connected."""
+"""For this long without a scheduler, a client keeps questions about tasks for the next one; later it answers itself."""
 
 OUTPUTS_MOST = 1024
-"""The most open requests for output. A further request replaces the oldest one, whose caller has given up by then."""
+"""The maximum number of open requests for output. Another one replaces the oldest, whose caller no longer waits."""
 
 _HELLO_REQUESTS = Batch[HelloRequest]
 
@@ -110,15 +110,15 @@ class ClientProtocol:
         self.is_accepted = False
         """whether the scheduler has accepted the hello of the current connection"""
         self._no_scheduler_since = time.monotonic()
-        """when the last scheduler was lost; before the first scheduler, when this client started"""
+        """when the client lost its last scheduler; before it has found any scheduler, when it started"""
         self.ended_because = ""
         """the reason why the client no longer connects; empty while it still connects"""
         self.is_locked_out = False
         """whether the scheduler refuses the client because it has no valid key"""
         self._acknowledged = 0
-        """the number of the last message that the scheduler had received when it accepted this client"""
+        """the number of this client's last message that the scheduler had received when it accepted the client"""
         self._wait = 0
-        """the number of the current wait, if the task around this client does nothing but wait; otherwise 0"""
+        """the number of the current wait, if this client is in a task that does nothing but wait; otherwise 0"""
         self._is_wait_over: Callable[[], bool] = bool
         self._is_wait_reported = False
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -158,7 +158,7 @@ class ClientProtocol:
     # The conversation
 
     def drop_connection(self, reason: str) -> None:
-        """Replace the connection, if any, and start a new session, because it is unknown which items were sent."""
+        """Replace the connection, if any, and start a new session. Called when it is unknown which items were sent."""
         self._connection.session.spoil()
         self._handle_event(states.CONNECTION_LOST, reason)
 
@@ -271,7 +271,7 @@ class ClientProtocol:
                 self._drop(unwritable)
 
     def _drop(self, unwritable: Sequence[Unwritable]) -> None:
-        """Fail the calls of items that cannot be encoded, and send the items that these failures have queued."""
+        """Fail the calls and requests whose items cannot be encoded. Send the items that these failures queue."""
         for item, error in unwritable:
             if type(item) is OutputRequest:
                 self._outputs.drop(item.number, partial(not_sent, error))
@@ -284,8 +284,9 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether the link's thread must wake up, to read or
-        report.
+        """Send the queued items in the caller's thread, while the link's thread sleeps.
+
+        Return whether the link's thread must wake up, because a message has arrived or a wait must be reported.
         """
         self._conversation.started_waiting(time.monotonic())
         self.send()
@@ -300,25 +301,25 @@ class ClientProtocol:
         )
 
     def mark_wanted(self, task_id: TaskId) -> None:
-        """Report to the scheduler that a user waits for a result. Ignored for tasks that are not open or not sent."""
+        """Report to the scheduler that a user waits for a result. Do nothing if the task is not open or not sent."""
         request = self._work.request_about(task_id)
         if self.is_accepted and request is not None and task_id not in self._work.window.waiting:
             self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. Call `on_answer` once the scheduler may have decided."""
+        """Cancel a task unless it has started. Call `on_answer` when the scheduler may have handled the cancel."""
         self.send()  # so that the pipe knows what is in transit
         if self.is_accepted:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
         self.ask(task_id, on_answer)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report, until `is_over()`, that the process does nothing but wait. See `task_context.WaitReporter`."""
+        """Report that the process does nothing but wait, until `is_over()` is true. See `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
         self._is_wait_reported = False
 
     def _report_wait(self) -> None:
-        """Report that the process only waits, unless the wait is over or was reported since the last item."""
+        """Report that the process only waits, if it still does and no report was made since the last item."""
         if not self._is_wait_reported and self.is_accepted and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
@@ -328,7 +329,7 @@ class ClientProtocol:
     # Receiving
 
     def handle_ready(self, ready: Container[int]) -> None:
-        """Handle an arrived message. If the connection was lost, handle all that have arrived, and then the loss.
+        """Handle one arrived message. After a loss of the connection, handle all arrived messages first, then the loss.
 
         `ready` is the result of `ClientConnection.wait`.
         """
@@ -367,7 +368,7 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are no message. They may be of another program, or a damaged answer to any open work."""
+        """Handle bytes that are no message: from another program, or a damaged answer to any of the open work."""
         is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
         self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
         if is_stranger:
@@ -434,7 +435,7 @@ class ClientProtocol:
         return max(0.0, min(self._conversation.next_at, self.watch.next_at) - now)
 
     def act(self, now: float) -> None:
-        """Take the actions that are due: give up, open a new connection, send a heartbeat. Then send queued items."""
+        """Take the actions that are due, such as sending a heartbeat or reconnecting. Then send the queued items."""
         while (action := self._conversation.look(now)) is not states.NOTHING:
             self._actions[action]()
         if now >= self.watch.look_at:
@@ -444,11 +445,13 @@ class ClientProtocol:
             self._report_wait()
 
     def _unreadable_error(self, what: str, reason: str, check: str) -> BaseException:
-        return ProtocolError(f"{what}, {TRIES_MOST} times while this was open; the last error: {reason}; check {check}")
+        return ProtocolError(
+            f"{what}, {TRIES_MOST} times while this call was open; the last error: {reason}; check {check}"
+        )
 
 
 NAME_CHARACTERS = 64
-"""The most characters of the name of a client."""
+"""The maximum length of the name of a client, in characters."""
 
 
 def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: str = "") -> ClientHello:
@@ -456,8 +459,8 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
     Args:
         nest: the context of the task that the client is in; an empty context outside tasks of this scheduler.
-        label: a label for a client that runs no tasks, shown before the label of this process; with a label, any Python
-            version is accepted.
+        label: a label for a client that submits no tasks, shown before its user and host. A client with a label may
+            have any Python version.
         name: the name of the program, shown to people; if empty, its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)
@@ -467,7 +470,7 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
 
 def _program(is_nested: bool) -> str:
-    """Return the name of the running script, or "a task" inside a task, with the process id."""
+    """Return the name of the running script, with the process id. Inside a task, "a task" replaces the name."""
     if is_nested:
         return f"a task in process {os.getpid()}"
     script = sys.argv[0] if sys.argv else ""  # an embedded interpreter may have none
@@ -486,4 +489,4 @@ def _label() -> str:
 
 
 _LABEL = _label()
-"""the user and host of this process, computed once, so that forked processors need not read the system's user files"""
+"""the user and host of this process, computed once, so that a forked processor need not look up the user again"""

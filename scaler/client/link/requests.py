@@ -1,6 +1,7 @@
-"""Requests: numbered requests of a client about workers, jobs and the output of tasks, open until answered.
+"""Requests: a client's numbered requests about workers, jobs and the output of tasks, each open until it is answered.
 
-Used by the open work and the protocol. An answer has rows and one response. New sessions resend all open requests.
+Used by the open work and the protocol. An answer consists of rows and one response. In a new session, all open requests
+are sent again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 logger = logging.getLogger(__name__)
 
 NUMBERS = 2**32
-"""The number of different request numbers, which are sent as 32 bits."""
+"""The number of different request numbers: a request number has 32 bits."""
 
 Described: TypeAlias = WorkerDetails | ObjectDetails
 T = TypeVar("T")
@@ -43,7 +44,7 @@ Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
-"""Receives the output lines of a task and the number of dropped lines, in the link's thread: must not block."""
+"""Receives output lines of a task, and the number of dropped lines. Called in the link's thread: must not block."""
 
 
 class AnswerReceiver(Protocol[Row, Reply_contra]):
@@ -57,7 +58,8 @@ class AnswerReceiver(Protocol[Row, Reply_contra]):
 
 
 class Answer(Future[T]):
-    """A future of one answer, which the link sets. Coroutines wait for it through `asyncio.wrap_future`.
+    """A future of the answer to one request; the link sets its result. Coroutines wait for it through
+    `asyncio.wrap_future`.
 
     Args:
         read: converts the arguments of `take` to the result; must not block.
@@ -82,11 +84,11 @@ class Inquiry(Answer[T]):
     """A request about the scheduler and its workers, and the future of the final answer.
 
     Args:
-        read: converts the response and the list of described workers or objects to the result.
+        read: converts the response and its rows, which describe workers or objects, to the result.
         detailed: what the answer describes one by one: `WORKERS`, `OBJECTS`, or 0 for nothing.
         workers: the number of workers to wait for.
         restart: whether to restart the processes of all workers.
-        leave: names of workers whose clusters are to leave, separated by commas.
+        leave: names of workers, separated by commas: the clusters of these workers are to leave.
         cancel_tasks: short ids, in hex, of tasks to cancel, separated by commas.
 
     Raises:
@@ -180,7 +182,7 @@ class Requests(Generic[Row, Reply_contra]):
         self.open: dict[int, tuple[Any, AnswerReceiver[Row, Reply_contra], list[Row]]] = {}
         """number of a request -> its item, its receiver, and the rows received so far; read-only outside this class"""
         self._tries: dict[int, int] = {}
-        """number of a request -> the number of messages that could not be read or written while the request was open"""
+        """number of a request -> how many messages could not be read or written while the request was open"""
 
     def add(
         self,
@@ -188,7 +190,7 @@ class Requests(Generic[Row, Reply_contra]):
         make_item: Callable[[int], Any],
         rows: list[Row] | None = None,
     ) -> None:
-        """Send a new request, made by `make_item` from its number. Received rows go to `rows`, or to a new list."""
+        """Send a new request, which `make_item` makes from its number. Received rows go to `rows`, or to a new list."""
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
         self._send(self.open[number][0])
@@ -218,7 +220,7 @@ class Requests(Generic[Row, Reply_contra]):
             self.open.pop(number)[1].fail(make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail the requests that were open during `TRIES_MOST` messages that could not be read or written."""
+        """Count an unreadable or unwritable message. Fail requests that were open during `TRIES_MOST` such messages."""
         self._tries = {number: self._tries.get(number, 0) + 1 for number in self.open}
         for number, times in self._tries.items():
             if times >= TRIES_MOST and not isinstance(
@@ -254,7 +256,7 @@ class OutputQuery:
 
 
 class OutputFollower(list[OutputLine]):
-    """A request for all further output of tasks, which stays open. Each row goes to the stream at once."""
+    """A request for all output that tasks write from now on. It stays open; each row goes to the stream at once."""
 
     def __init__(self, stream: OutputListener) -> None:
         super().__init__()

@@ -4,7 +4,7 @@
     futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
 Any thread may append to the queue. One thread at a time uses the protocol: the link thread, or a thread that submits
-while the link thread sleeps and little is open. The link thread runs no user code, and ends every future.
+while the link thread sleeps and few tasks are open. The link thread runs no user code, and ends every future.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FEW_TASKS = 3
 _NO_TASK = TaskId(NO_ID)
 
 HOUSEKEEPING_DELAY_SECONDS = 0.1
-"""The longest delay of housekeeping after a single result."""
+"""How long housekeeping may be postponed after the result of the only open task: see `LinkThread._fall_asleep`."""
 
 
 class LinkThread(ClientLink):
@@ -68,11 +68,11 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_forked = False
         self._turn = threading.Lock()
-        """a lock of the socket and the tables: held by the awake link thread, or by a thread that submits"""
+        """the lock of the socket and the tables; its holder is the link thread while awake, or a thread that submits"""
         self._housekeeping_at = math.inf
-        """when the housekeeping after a single result is due; infinite if none is due"""
+        """when the postponed housekeeping is due; infinite if none is postponed"""
         self._was_interrupted = False
-        """whether a direct submit was interrupted; it is unknown then which items were sent"""
+        """whether an interrupt hit a user's thread that sent work; it is unknown then which items were sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
@@ -125,14 +125,14 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
-        """Return whether any work is open or queued; True while the link's thread is awake and takes queued items."""
+        """Return whether work may be open. True also while the link's thread is awake: it may take queued work."""
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:
         """Send work in this thread, if the link's thread sleeps and few tasks are open. Return whether work was sent.
 
-        This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
-        which items were sent, so the connection is replaced and all open work is sent again.
+        This saves a thread switch, which takes a twentieth of the round trip of a single task. If an interrupt arrives
+        meanwhile, it is unknown which items were sent: the connection is replaced, and all open work is sent again.
         """
         if not (self._inbox.is_asleep and self._protocol.is_accepted) or self._work.is_waiting(FEW_TASKS):
             return False
@@ -155,7 +155,7 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. Call `on_answer` in the link's thread when the outcome may be known."""
+        """Cancel a task as `ClientProtocol.cancel_waiting` does. `on_answer` is called in the link's thread."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
@@ -166,7 +166,7 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:
-        """Request the latest progress report of the oldest open task of this client, if a task is open."""
+        """Request the latest progress report of this client's oldest open task. Do nothing if no task is open."""
         self._put(partial(self._protocol.ask_oldest_report, on_output))
 
     def clear(self) -> None:
@@ -193,7 +193,7 @@ class LinkThread(ClientLink):
             self.end_warnings.log_warnings()
 
     def fail(self, make_error: MakeError) -> None:
-        """Fail all open work, whose results will never arrive, and end the link."""
+        """End the link, and fail all open work with the error that `make_error` makes."""
         self.closed_because = self.closed_because or str(make_error())
         self._ending = self._ending or make_error
         self._inbox.rouse()
@@ -245,8 +245,9 @@ class LinkThread(ClientLink):
     def _fall_asleep(self) -> float:
         """Do all pending work, and release the turn. Return the seconds until further work is due.
 
-        Housekeeping after a single result is postponed, even the empty read, because the user's thread waits for the
-        interpreter's lock until this thread sleeps. The next direct submit reads the socket's state too.
+        When no work is open any more, housekeeping is postponed, because the user's thread cannot take the
+        interpreter's lock before this thread sleeps. Even the read that would find the socket empty is postponed; the
+        next submit reads the socket's state, too, if it sends in the user's thread.
         """
         inbox = self._inbox
         seconds = 0.0
@@ -263,7 +264,7 @@ class LinkThread(ClientLink):
         return seconds if may_sleep else 0.0
 
     def _wake_up(self, ready: Container[int]) -> None:
-        """Take the turn, and handle the next message, if any; `ready` is from `ClientConnection.wait`."""
+        """Take the turn, and handle the next message, if any. `ready` is the result of `ClientConnection.wait`."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
         self._protocol.handle_ready(ready)
@@ -285,7 +286,7 @@ class LinkThread(ClientLink):
             is_new = not connection.is_drained and protocol.receive()
 
     def _run_commands(self) -> None:
-        """Run the commands that other threads have queued. Consecutive tasks without objects are added together."""
+        """Run the commands that other threads have queued. A series of tasks without objects is added in one step."""
         take, work = self._inbox.take, self._work
         row: list[Entry] = []
         while (item := take()) is not None:

@@ -1,6 +1,7 @@
-"""Waiting: advice about missing schedulers, questions why tasks wait, and a watch of the oldest task.
+"""Waiting: advice if no scheduler answers, questions about why tasks wait, and a watch of the oldest task.
 
-Used by the protocol. The client answers a question itself if no scheduler is connected, or the task is not sent yet.
+Used by the protocol. The client itself answers a question if no scheduler is connected, or if the task was not sent
+yet.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _COMMAND = re.compile(
     r"start (?:one|workers) with scaler_cluster ADDRESS"
     r"(?: --capabilities ([^;]+)| --functions ([^=]+)=MODULE:FUNCTION, or one in another language)?"
 )
-"""the command in a scheduler's advice, which the client replaces if it started the workers itself"""
+"""matches the command in a scheduler's advice; a client that has started its workers itself replaces this command"""
 
 
 def advised(sentence: str, address: str) -> str:
-    """Adapt the advice in a scheduler's sentence to this client: its commands get the address that the client uses. If
-    the client started the cluster, arguments of `Client` replace the commands.
+    """Return a scheduler's sentence with the advice adapted to this client. Commands get the address that the client
+    uses; if the client has started the cluster, arguments of `Client` replace the commands.
     """
     if address in starters.own_clusters:
         return _COMMAND.sub(_as_arguments, sentence)
@@ -56,7 +57,8 @@ class ConnectionAdvice:
 
     Args:
         timeout_seconds: how long open work waits for the scheduler.
-        is_nested: whether the client is in a task. The scheduler's host is not looked up then: the agent has found it.
+        is_nested: whether the client is in a task. The host name of the scheduler is not looked up then, because the
+            agent could resolve it.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, is_nested: bool = False) -> None:
@@ -124,11 +126,11 @@ OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
 
 
 class TaskQuestions:
-    """The open questions of a client about tasks.
+    """The open questions of a client about why tasks wait.
 
     Args:
         endpoint: the endpoint of the scheduler, whose address is put into the scheduler's advice.
-        no_scheduler: returns the sentence with which a question is answered while no scheduler is connected.
+        no_scheduler: returns the client's own answer, a sentence, while no scheduler is connected.
     """
 
     def __init__(self, work: OpenWork, endpoint: Endpoint, no_scheduler: Callable[[], str]) -> None:
@@ -137,14 +139,14 @@ class TaskQuestions:
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
         self._not_ours: set[TaskId] = set()
-        """tasks that were not open here when a user asked about them: an admin may ask about tasks of other clients"""
+        """tasks asked about that were not open in this client: an admin may ask about tasks of other clients"""
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_connect: bool = False) -> None:
-        """Answer a question, or pass it to the scheduler.
+        """Answer a question, or send it to the scheduler.
 
         Args:
-            lane: the items in transit to the scheduler; None if no scheduler is connected.
-            may_connect: whether a question waits while no scheduler is connected, because one may connect soon.
+            lane: shows which items are in transit to the scheduler; None if no scheduler is connected.
+            may_connect: whether to keep the question while no scheduler is connected, because one may connect soon.
         """
         request = self._work.request_about(task_id)
         if request is None and (lane is not None or may_connect):
@@ -201,9 +203,9 @@ def _transfer(n_bytes: int) -> str:
 
 
 WARN_SECONDS = 5.0
-"""How long a task is the oldest open task before the watch asks the scheduler about that task."""
+"""How long a task must have been the oldest open task before the watch asks the scheduler about it."""
 ASK_SECONDS_MOST = 60.0
-"""The longest time between two questions of the watch about the same task."""
+"""The longest pause between two questions of the watch about the same task."""
 LOOK_SECONDS = 1.0
 
 
@@ -211,7 +213,7 @@ class TaskWatch:
     """Watches the oldest open task of a client, and logs a warning if that task cannot run.
 
     Args:
-        is_off: whether the watch does nothing, as for a client inside a task: there the outer client watches.
+        is_off: whether the watch does nothing. It is off for a client in a task: the client of that task watches.
     """
 
     def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:
@@ -224,7 +226,7 @@ class TaskWatch:
         self._work = work
         self._ask = ask
         self._logged_reason = ""
-        """the reason of the concern that was logged last; empty if tasks progress"""
+        """the reason that was logged last; empty if tasks progress"""
         self._oldest: TaskId | None = None
         self._pause_seconds = WARN_SECONDS
 

@@ -1,6 +1,7 @@
 """Window: which open tasks of a client were sent to the scheduler, and which wait in this process until others end.
 
-The scheduler's reply to a hello says how many tasks and bytes it accepts from a client. Further tasks wait in order.
+The scheduler's reply to a hello says how many tasks and bytes it accepts from a client. Further tasks wait here, in the
+order of their submission.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ class Window:
         self._n_sent = 0
         """the number of sent tasks; each row of a range counts as one"""
         self._rows: dict[TaskId, int] = {}
-        """the number of rows of each range that was sent or waits"""
+        """id of a range, sent or waiting -> its number of rows"""
         self.waiting: dict[TaskId, int] = {}
-        """the waiting tasks and the sizes of their arguments, in order; read-only outside this class"""
+        """id of a waiting task -> the size of its arguments, in order of submission; read-only outside this class"""
         self.tasks_most = self._bytes_most = _NO_LIMIT
-        """two limits of the scheduler for one client: the most tasks, and the most bytes of arguments"""
+        """the number of tasks, and of bytes of arguments, that the scheduler accepts from this client at a time"""
         self._is_logged = False
 
     def resize(self, tasks: int, n_bytes: int) -> None:
-        """Set the most sent tasks of one client, and the most bytes of their arguments; 0: no limit."""
+        """Set the number of tasks, and of bytes of arguments, that may be sent at a time; 0: no limit."""
         self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
@@ -51,7 +52,7 @@ class Window:
                 tasks[rows[0]] += left
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be sent now. A task larger than the window is sent alone."""
+        """Add a task. Return whether it may be sent now. A task larger than the window is sent if no other is open."""
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
         n_sent = self._n_sent + weight
@@ -117,14 +118,14 @@ class Window:
         """Return a sentence that says why the waiting tasks wait."""
         return (
             f"it waits in this process: the scheduler has {self._n_sent:,} open tasks of this client, which is "
-            f"its limit, and {len(self.waiting):,} tasks wait here until some of these end"
+            f"its limit. Until some of those end, {len(self.waiting):,} tasks wait here"
         )
 
     def _log(self) -> None:
         self._is_logged = True
         logger.info(
             "the scheduler has %d open tasks of this client with %d bytes of arguments, which is its limit; "
-            "further tasks wait in this process until some of these end",
+            "further tasks wait in this process until some of those have ended",
             self._n_sent,
             self._sent_bytes,
         )

@@ -32,9 +32,9 @@ class Progress:
     Args:
         total: the number of tasks, or None if it is unknown.
         stream: where to show the progress, outside of notebooks.
-        concern: returns why no task progresses, or how far the oldest task is; empty for neither.
+        concern: returns why no task progresses, or how far the oldest task is; empty if neither is known.
         display: shows the progress; by default the display that suits the stream.
-        done: the number of tasks that ended before; they do not count for the rate.
+        done: the number of tasks that had ended before; the rate does not count them.
     """
 
     def __init__(

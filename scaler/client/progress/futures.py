@@ -28,7 +28,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     """Show the progress of futures until all have ended, and return the futures in their order.
 
     The display shows how many futures have ended and failed, the rate, the remaining time, and the reason if no task
-    progresses: on one line of standard error on a terminal, in an output of a notebook cell, or as a bar of tqdm if it
+    progresses. It is one line of standard error on a terminal, an output of a notebook cell, or a bar of tqdm if tqdm
     is installed. A file or a pipe gets a line every ten seconds and at the end. Exceptions of futures are not raised.
 
     Args:
@@ -37,7 +37,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
     Raises:
         TypeError: if an item is not a future.
-        ConfigError: if `timeout` is not a number in range; it is a `ValueError`.
+        ConfigError: if `timeout` is not a number in range; this error is a `ValueError`.
         TimeoutError: if some futures are still open after `timeout` seconds.
     """
     if isinstance(futures, (Future, ResultArgument)) or not isinstance(futures, Iterable):
@@ -92,7 +92,7 @@ class _Watch:
         wait(self._open[-1:], seconds)
 
     def concern(self) -> str:
-        """Return why no task progresses, or how far the task of the first open future is."""
+        """Return why no task progresses, or the progress report of the first open future; empty without either."""
         first = self._first()
         return "" if first is None else first.concern or self._reports.text()
 

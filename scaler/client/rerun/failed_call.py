@@ -39,16 +39,16 @@ ATTEMPT = 0
 
 
 _generators = RandomGenerators()
-"""The random generators of this process: one object for all calls, since each instance waits for torch's import."""
+"""The random generators of this process: one object for all calls, as each object would wait for torch's import."""
 
 
 _kept: dict[object, KeptState] = {}
-"""for each rerun in progress, the state of the random generators to restore at its end; the latest rerun is the last"""
+"""rerun -> the state of the random generators to restore at its end, in the order in which the reruns started"""
 _keeping = threading.Lock()
 
 
 class ReadCall(NamedTuple):
-    """A function and its arguments, as values."""
+    """A function and its arguments, unpickled."""
 
     function: Callable[..., Any]
     positional: Sequence[Any]
@@ -64,10 +64,10 @@ class FailedCall:
         label: the name of the call in messages, such as `task f`.
         name: the name of the task; empty: the name of its function.
         function: the frames of the function object.
-        payload: the block of arguments, with the results of other tasks as objects or values.
+        payload: the block of arguments; results of other tasks are objects or values in it.
         frames: the frames that belong to the block.
-        objects: the frames of the objects among the arguments, by id.
-        place: the process in which the task failed; None if it is unknown.
+        objects: id of an object among the arguments -> its frames.
+        place: facts about the process in which the task failed; None if they are unknown.
         notes: further differences, as sentences.
     """
 
@@ -115,7 +115,7 @@ class FailedCall:
         return serializer, function
 
     def _stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool) -> Any:
-        """Return the value of an object. Its buffers are writable only if they are the task's own, as on a worker."""
+        """Return the value of an object. As on a worker, its buffers are writable only if the task has its own copy."""
         frames = self.objects[object_id]
         if is_own:
             return from_frames(serializer, private_frames(frames, BYTES_HEAD))
@@ -127,7 +127,7 @@ def check_may_repeat(label: str, options: bytes, *, again: bool) -> None:
     if RunOptions.decode(options).at_most_once and not again:
         raise RerunError(
             f"{label} has the option at_most_once, and may have done its work before it failed: call "
-            "rerun(again=True) if it may run a second time, here"
+            "rerun(again=True) if it may run a second time"
         )
 
 
@@ -143,7 +143,7 @@ def run(call: FailedCall) -> Any:
 
 @contextlib.contextmanager
 def _generators_put_back() -> Iterator[None]:
-    """Context manager: restore the state of the random generators, also if calls of several threads overlap."""
+    """Context manager: restore the state of the random generators, even if reruns of several threads overlap."""
     call = object()
     with _keeping:
         _kept[call] = KeptState()

@@ -43,7 +43,7 @@ class RerunLink(ResultFetcher, Protocol):
 
 
 class FailedFuture(Protocol):
-    """The part of a future, of either client, that shows how the task ended."""
+    """The attributes of a future, of either client, that this module reads."""
 
     name: str
     failed: FailedWork | None
@@ -131,8 +131,8 @@ def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCa
         if error is None:
             raise RerunError(f"task {future.name} has not failed: call its function to run it here")
         raise RerunError(
-            f"function and arguments of task {future.name} are not kept, because it failed before it ran, or when it "
-            f"ran again for a lost result ({headline_of(error)}): submit it again"
+            f"function and arguments of task {future.name} are not kept, because the task failed before it ran, or "
+            f"when it ran again for a lost result ({headline_of(error)}): submit the task again"
         )
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 
@@ -156,7 +156,7 @@ def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, aga
 
 
 def _failure_of(result: TaskResult) -> TaskFailure | None:
-    """Return the exception of a task; None if its function has not raised, or the exception cannot be read."""
+    """Return the failure of a task whose function raised; None if it did not, or the failure cannot be read."""
     try:
         return TaskFailure.decode(result.payload) if result.status == TaskStatus.FAILED else None
     except ProtocolError:
@@ -175,8 +175,8 @@ def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: boo
         if isinstance(future, ResultArgument) and future.failed is not None:
             return _prepare(future.failed, f"task {future.name}", future.keys, link, again=again)
     raise RerunError(
-        f"{label} was not called, because a task whose result it needs has no value: call rerun() of the future of "
-        "that task"
+        f"{label} was not called, because another task, whose result it needs, has no value: call rerun() of the "
+        "future of that other task"
     )
 
 
@@ -196,7 +196,7 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return the frames of the objects of a call, also of references. Raises `RerunError` if an object is lost."""
+    """Return id -> frames of the objects of a call, also of references. Raises `RerunError` if an object is lost."""
     found: dict[bytes, Frames] = {each.object_id: each.frames for each in objects}
     read = _ids_in(node)
     for reference in references:
@@ -206,7 +206,7 @@ def _objects_of(
 
 
 def _ids_in(node: Task | GraphNode) -> set[bytes]:
-    """Return the ids of the objects that are arguments, without references passed with `as_is()`."""
+    """Return the ids of the objects among the arguments. A reference that was passed with `as_is()` does not count."""
     found: set[bytes] = set()
     read_arguments(node.payload, lambda *_parts: (), lambda object_id, _is_own: found.add(object_id), node.frames)
     return found
@@ -245,7 +245,7 @@ class _GraphCall:
         return PreparedCall(call, kept, self._fetches)
 
     def _recompute(self) -> None:
-        """Submit again the calls whose results the node needs: these results stayed with the workers, and are lost."""
+        """Submit the calls again whose results the node needs: the results were only at the workers, and are lost."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:
@@ -264,7 +264,7 @@ class _GraphCall:
         result = needed.result
         if result is None or result.status:
             raise RerunError(
-                f"{_label_of(needed)}, an argument of {self._label}, is no longer available: submit it again"
+                f"{_label_of(needed)}, an argument of {self._label}, is no longer available, so submit both tasks again"
             )
         if not result.size:
             return VALUE, result.payload

@@ -1,7 +1,7 @@
 """Failed call of a row of a job: read from the record of the job, with the record's own copies of function and objects.
 
-Requests block the calling thread, like all requests about jobs. The function is from the latest version of the job.
-Modules of the job are read from this program if it has them.
+Each request blocks the calling thread, like all requests about jobs. The function is that of the latest version of the
+job. Modules that travel with the job are those of this program, if it has them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scaler.wire.messages.common import TaskStatus
 
 
 def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) -> FailedCall:
-    """Return the call of a failed row. `work`: the ids of the record and the work that the handle of the job reads.
+    """Return the call of a failed row. `work`: the record id and the work number for which the job's handle was made.
 
     Raises:
         RerunError: if the row must not run again, or a part of its call is lost.

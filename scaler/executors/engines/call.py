@@ -1,7 +1,8 @@
 """EngineCall: a task with everything that it needs, and the code that runs it in a process of the engine.
 
-The engine host creates a call without reading its content. Scaler must be installed in the process that runs the call.
-Clients inside the task find the scheduler through `CallContext`. After the task, its context and values are removed.
+The engine host creates a call without unpickling its content. Scaler must be installed in the process that runs the
+call. Clients inside the task find the scheduler through `CallContext`. After the task, its context and values are
+removed.
 """
 
 from __future__ import annotations
@@ -109,14 +110,14 @@ class CallContext(TaskContext):
             self._closers.append(close)
 
     def end(self) -> None:
-        """Close the connections of clients in the task. The next task in this process has another processor number."""
+        """Close the connections of the clients in the task: they have its processor number, which no later task has."""
         closers, self._closers = self._closers, []
         for close in closers:
             close()
 
 
 def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
-    """Return a result for a run whose function has not returned."""
+    """Return the result of a run whose function has not returned a value."""
     data = payload.encode() if isinstance(payload, str) else payload
     return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
 

@@ -34,14 +34,14 @@ PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
 CONNECT_TRIES = 20
 
 LOOK_SECONDS = 1.0
-"""How often Dask is asked for the number of threads of the Dask workers."""
+"""How often the engine asks Dask for the number of threads of the Dask workers."""
 
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
-"""Settings that hide Dask's advice to scatter large arguments, which users of Scaler cannot follow."""
+"""Settings that hide Dask's advice to scatter large arguments, because users of Scaler cannot scatter them."""
 
 
 class DaskContext(CallContext):
-    """The task context of clients at a Dask worker, which lends the thread of a waiting task to other tasks."""
+    """The task context of clients in a task at a Dask worker. While the task waits, other tasks use its thread."""
 
     def begin_wait(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
         distributed.secede()
@@ -92,7 +92,7 @@ class DaskEngine:
         return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Call `changed` with the number of threads of Dask workers, now and at each change; 0: unreachable."""
+        """Call `changed` with the number of threads of the Dask workers, now and at each change; 0: no connection."""
         self._changed = changed
         asyncio.run_coroutine_threadsafe(self._follow(), self._loop)
 
@@ -126,9 +126,9 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a lost task, and report the task if it is the first of those that are lost together.
+        """Return the error of a lost task. Report only the first of several tasks that are lost together.
 
-        While Dask cannot be reached, report no capacity, so that no task returns to Dask.
+        While Dask cannot be reached, report a capacity of 0, so that the scheduler assigns no tasks to Dask.
         """
         if not self._is_up():
             self._report_capacity(0)
@@ -182,7 +182,8 @@ class DaskEngine:
 async def connect(address: str) -> Any:
     """Return a Dask client that is connected.
 
-    Retry after an AssertionError: a broadcast of the Dask scheduler may arrive in one message with the hello.
+    Retry after an `AssertionError`: Dask raises it if a broadcast of its scheduler arrives in one message with the
+    hello.
     """
     for _ in range(CONNECT_TRIES):
         client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")
@@ -190,7 +191,7 @@ async def connect(address: str) -> Any:
             return await client
         except AssertionError:
             await client.close(timeout=1)
-    raise ConnectionError(f"none of {CONNECT_TRIES} hellos was answered correctly")
+    raise ConnectionError(f"the Dask scheduler has not answered any of {CONNECT_TRIES} hellos as it should")
 
 
 async def n_threads(address: str) -> int:
@@ -207,7 +208,9 @@ def address_of(text: str) -> str:
     """
     rest = text.removeprefix("dask://")
     if not rest or rest == text:
-        raise ConfigError(f"the engine {text!r} names no scheduler, as in dask://HOST:PORT, or dask://tls://HOST:PORT")
+        raise ConfigError(
+            f"the engine {text!r} has no address of a scheduler, as in dask://HOST:PORT or dask://tls://HOST:PORT"
+        )
     return rest
 
 

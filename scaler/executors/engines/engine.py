@@ -1,9 +1,11 @@
-"""Engine: runs the calls of an engine host. Here: its interface, and its creation from the text of `--engine`.
+"""Engine: the interface of the engines that run the calls of an engine host, and the engine for any `Executor`.
+
+The text of `--engine` names the `Executor`:
 
     module:factory              the factory returns a `concurrent.futures.Executor`
     futures://module:factory    another form of this text
 
-Called by the host, in its own process. The agent never imports it, because the agent runs no foreign code.
+Called by the host, in its own process. The agent never imports this module, because the agent runs no foreign code.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class EngineLostError(RuntimeError):
 
 
 class Engine(Protocol):
-    """An engine that runs calls. One thread calls its methods, except `close`."""
+    """An engine that runs calls. The host calls `submit` from one thread, and `close` from another one."""
 
     def submit(self, call: EngineCall) -> Future[RunResult]:
         """Submit a call to the engine. The method may block while there is no connection to the engine.

@@ -1,4 +1,4 @@
-"""ForeignEngine: the executor that passes the tasks of a node to an engine of another kind.
+"""ForeignEngine: the executor that passes the tasks of a node to a foreign engine.
 
 EngineWorker 0 .. n-1 <--> EngineHost <--channel--> engine host (a process) <--> engine
 """
@@ -25,11 +25,11 @@ class ForeignEngine:
     parts = frozenset({ExecutorFeature.CRASH, ExecutorFeature.WATCH})
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
-    """`module:function`, called in the host process: makes the `Engine` from its text and the number of workers"""
+    """`module:function`, called in the host process: makes the `Engine`; for the arguments see `HostSettings.maker`"""
     prober: ClassVar[str] = ""
     """`module:function`, called in a process of its own: returns how many tasks the engine can run; empty: unknown"""
     is_deeper_first: ClassVar[bool] = False
-    """whether a task that is deeper than all running tasks of a worker starts at once, in addition to them"""
+    """whether a task starts at once, beside the running ones, if it is deeper than all running tasks of its account"""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine

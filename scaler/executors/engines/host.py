@@ -69,12 +69,12 @@ class Host:
         self._agent_token = bytes.fromhex(settings.agent_token)
         self._write_lock = threading.Lock()
         self._submit_lock = threading.Lock()
-        """held while the future of a submitted call is stored, so that no cancel is lost meanwhile"""
+        """held while the future of a submitted call is stored, so that a cancel at that moment is not lost"""
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
-        """the future of each open call; None: the call was not submitted to the engine yet"""
+        """the future of each open call; None while the call has not been submitted to the engine"""
         self._calls: SimpleQueue[EngineCall | None] = SimpleQueue()
-        """the calls to submit to the engine; an entry None: no further call follows"""
+        """the calls to submit to the engine; None as the last entry"""
         self._readers: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._take,
             Batch[RunCancel]: self._cancel,

@@ -1,7 +1,8 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-It reports the end of each run to its worker (`TaskEnded`), and the end of clients' processes to the link. A host that
-dies is started again after a pause; its running tasks are lost. The proxy never blocks on the host, and reads no task.
+The proxy reports the end of each run to the run's worker (`TaskEnded`), and to the link that the clients in the run
+have ended. When the host dies, its running tasks are lost, and a new host starts after a pause. The proxy never blocks
+on the host, and unpickles no task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
        +--EngineDown, final, and none was ever UP--> the end of the agent
@@ -45,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = "scaler.executors.engines.host"
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
-"""The first and the longest pause before a dead host is started again; the pause doubles until a host becomes ready."""
+"""The first and the longest pause before a dead host is replaced. The pause doubles until a host becomes ready."""
 GOODBYE_SECONDS = 3.0
 EXIT_NO_ENGINE = 1
 """The exit code of an agent whose engine cannot be made."""
@@ -95,7 +96,7 @@ class EngineHost(Actor):
         self._channel: Channel | None = None
         self._is_ready = False
         self._has_worked = False
-        """whether a host was ever ready: if so, the agent survives failures of the engine; waiting runs are kept"""
+        """whether a host was ever ready: if so, the agent survives failures of the engine, and keeps waiting runs"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {
@@ -128,7 +129,7 @@ class EngineHost(Actor):
             self._shell.watch(self._end_of_process, self._ended)
 
     def _ended(self) -> None:
-        """Handle the end of the host process. Forks of the host may still hold the host's end of the channel open."""
+        """Handle the end of the host process. The host's end of the channel may still be open, in forks of the host."""
         channel = self._channel
         assert channel is not None
         while self._channel is channel and channel.has_input():
@@ -172,7 +173,7 @@ class EngineHost(Actor):
     def _lost(self) -> None:
         how = self._end_process(0.0)
         self._is_ready, self._sent_objects = False, set()
-        logger.warning("engine %s: its process has died (%s); the next one starts in %.3g s",
+        logger.warning("engine %s: its host process has died (%s); the next one starts in %.3g s",
                        self._settings.engine, how, self._pause_seconds)  # fmt: skip
         lost, self._open = self._open, {}
         sentence = f"the engine host of the task's cluster died while the task ran ({how})"

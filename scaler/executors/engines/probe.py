@@ -15,11 +15,11 @@ import sys
 from scaler.process.interpreter import command, modules_line
 
 SECONDS = 60.0
-"""How long an engine may take to answer."""
+"""How long the probe waits for the engine's answer."""
 
 
 def ask_capacity(function: str, engine: str) -> int | None:
-    """Call `module:function` for an engine in a process of its own, and return the answer; None if the call fails."""
+    """Call `module:function` with the text `engine` in a separate process. Return the answer; None after a failure."""
     settings = modules_line() + json.dumps([function, engine]).encode()
     with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
         done = subprocess.run(  # noqa: S603 - this interpreter and our own program

@@ -1,7 +1,7 @@
 """RayEngine: runs each call as a task of a Ray cluster, `--engine ray://HOST:PORT`, `ray://auto` or `ray://local`.
 
-Called by the engine host. A nested task requests no CPU from Ray: it runs in place of its parent, whose CPU Ray still
-counts during the wait. A cancel raises KeyboardInterrupt in the task.
+Called by the engine host. A nested task requests no CPU from Ray: it uses the CPU of its parent, which Ray still counts
+as busy while the parent waits. A cancel raises KeyboardInterrupt in the task.
 
 This module can be imported only with the package `ray`.
 """
@@ -28,12 +28,12 @@ from scaler.wire.messages.worker import RunResult
 
 LOCAL, AUTO = "ray://local", "ray://auto"
 CONNECT_SECONDS = 45.0
-"""How long an attempt to connect may take: Ray's own client may wait forever after a failed attempt."""
+"""The time limit of an attempt to connect. After a failed attempt, Ray's own client may wait forever."""
 EXIT_NO_ANSWER = 75
-"""The exit code of a host that Ray has not answered: "try again later", as in `sysexits.h`."""
+"""The exit code of an engine host that gets no answer from Ray: "try again later", as in `sysexits.h`."""
 
 LOOK_SECONDS = 1.0
-"""How often Ray is asked for the number of its CPUs."""
+"""How often the engine asks Ray for the number of its CPUs."""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
 """The errors with which Ray reports that the process of a task has died, perhaps because of the task."""
@@ -116,15 +116,15 @@ def _connect(text: str, n_cpus: int | None = None) -> None:
             ray.init(address="auto" if text == AUTO else text, **quiet)
     except Exception as error:  # foreign code
         raise ConfigError(
-            f"Ray cannot be reached at {text}: {error}; HOST:PORT is that of its Ray Client server (10001 by default), "
-            "and both sides need the same versions of Ray and Python"
+            f"Ray cannot be reached at {text}: {error}; HOST:PORT must be that of the Ray Client server "
+            "(10001 by default), and both sides need the same versions of Ray and Python"
         ) from error
     finally:
         limit.cancel()
 
 
 def _give_up(text: str) -> None:
-    """End this process, since nothing else ends a wait of Ray's client. The agent starts another host."""
+    """End this process, because nothing else can end a wait of Ray's client. The agent starts another host."""
     sentence = f"scaler: Ray at {text} has not answered for {CONNECT_SECONDS:g} s; the engine host starts again\n"
     os.write(2, sentence.encode())
     os._exit(EXIT_NO_ANSWER)

@@ -20,7 +20,7 @@ from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.preparation import finder
 
 AGENT_PROCESS = 1
-"""The processor number of the agent's process, in which all tasks run and which never ends before its agent."""
+"""The processor number of the agent's process: all tasks run in it, and it never ends before its agent."""
 
 
 class LocalThreads:

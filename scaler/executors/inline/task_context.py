@@ -4,9 +4,9 @@
     thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
-A thread that a task has started itself looks like a thread of the user. When such a thread waits with the client of a
-task, its task is unknown, so all tasks of the process that use the same scheduler give up their slots. One running task
-too many is better than a task that waits for its own slot forever.
+A thread that was started by a task looks like a thread of the user. When such a thread waits with the client of a task,
+it is unknown which task has started it. So all tasks of the process that use the same scheduler give up their slots.
+One running task too many is better than a task that waits for its own slot forever.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _of_thread(name: str) -> Any:
 
 
 class ContextByThread(TaskContext):
-    """The task context of a process, which differs by the calling thread; `others` is for threads without tasks."""
+    """The task context of a process: that of the task in the calling thread, or `others` in a thread without a task."""
 
     def __init__(self, others: TaskContext) -> None:
         self._others = others
@@ -46,7 +46,7 @@ class ContextByThread(TaskContext):
         self._inline.add(context)
 
     def leave(self, context: ProcessorTaskContext) -> None:
-        """Remove the context of this thread, which runs no further task."""
+        """Remove the context of the calling thread, which runs no further task."""
         self._mine.context = None
         self._inline.discard(context)
 
@@ -68,7 +68,7 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """The number of this thread's task; in a thread without a task, 1 while any thread runs a task, otherwise 0."""
+        """The number of the calling thread's task. In a thread without a task: 1 while any task runs, otherwise 0."""
         return self._current().task or int(any(context.task for context in list(self._inline)))
 
     def wait(

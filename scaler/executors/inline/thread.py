@@ -27,7 +27,7 @@ from scaler.wire.messages.worker import RunResult, RunTask
 JOIN_SECONDS = 1.0
 
 _EVERYTHING = 0
-"""The permission to resume for all tasks, also for tasks that request permission later: their worker has ended."""
+"""The permission to resume for all tasks of a thread, even for later requests: given when the thread is to end."""
 
 
 # The reports of the threads to their worker. Each names the thread and the number of its task, so that a late report of
@@ -52,7 +52,7 @@ class ThreadBlocked:
 
 @message
 class ThreadResumable:
-    """Thread to worker: the tasks that a task waited for have ended. The task waits for permission to resume."""
+    """Thread to worker: the tasks that a blocked task waited for have ended, and it waits for permission to resume."""
 
     thread: Runner
     number: int
@@ -78,7 +78,7 @@ class Runner(Protocol):
     """Runs the tasks of a worker, one at a time, in a thread or in a slot of an engine."""
 
     def hand(self, prepared: PreparedTask) -> None:
-        """Run a task, after the previous one has ended."""
+        """Run a task. The previous one has ended."""
 
     def cancel(self) -> None:
         """Drop the result of the task."""
@@ -131,7 +131,7 @@ class TaskThread:
     # For the worker
 
     def hand(self, prepared: PreparedTask) -> None:
-        """Run a task, after the previous one has ended."""
+        """Run a task. The previous one has ended."""
         self._prepared.put(prepared)
 
     def cancel(self) -> None:
@@ -143,7 +143,7 @@ class TaskThread:
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:
-        """Remove and return the last progress report, or None: microseconds since 1970, and the text."""
+        """Remove and return the last progress report, if any: its time in microseconds since 1970, and its text."""
         self._is_report_known = False  # before the next line: a later report is announced again
         return self._reports.pop() if self._reports else None
 

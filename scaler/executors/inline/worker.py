@@ -58,7 +58,7 @@ _CANCELED = End(TaskStatus.CANCELED)
 REPORT_SECONDS = 0.25
 """The shortest time between two progress reports of a task. Only the latest report is sent."""
 IDLE_MOST = 2
-"""The largest number of idle threads that are kept for the next tasks."""
+"""The maximum number of idle threads that are kept for later tasks."""
 
 
 @cache
@@ -87,7 +87,7 @@ class _ThreadRun:
 
 @message
 class ThreadLimitDue:
-    """Worker to itself, by timer: end the task in this thread, if it still runs, because its time limit is over."""
+    """Worker to itself, by timer: the time limit of the task in this thread is over; end the task, if it still runs."""
 
     thread: Runner
     number: int
@@ -168,7 +168,7 @@ class InlineWorker(Actor):
 
     @handles(ReportRuns)
     def _report_runs(self, request: ReportRuns) -> None:
-        """Add the runs of this worker to the view, without process ids: the process is the agent's, or unknown."""
+        """Add the runs of this worker to the view, with 0 for the process id: it is that of the agent, or unknown."""
         now = self.now()
         for run in self._runs.values():
             if run.state is not _State.ABANDONED:
@@ -208,7 +208,7 @@ class InlineWorker(Actor):
         self._stock.used.clear()
 
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Remove objects for tasks that start from now on. Return the removed ids.
+        """Remove objects, which tasks that start from now on do not see. Return the removed ids.
 
         Threads read `_values` at the same time, so it is replaced by a new object and never changed in place.
         """
@@ -255,7 +255,7 @@ class InlineWorker(Actor):
 
     @handles(ThreadProgress)
     def _task_reports(self, reports: ThreadProgress) -> None:
-        """Schedule the sending of a progress report. Later reports of the task replace this report until it is sent."""
+        """Schedule the sending of a progress report. Until then, later reports of the task replace the report."""
         self.schedule(REPORT_SECONDS, ProgressReportDue(reports.thread, reports.number))
 
     @handles(ProgressReportDue)
@@ -273,7 +273,7 @@ class InlineWorker(Actor):
     # Turns
 
     def _run_next(self) -> None:
-        """Give the slot to the next tasks: first to tasks that ask to resume, by priority, then to queued tasks."""
+        """Give the slot to the next task: a task that asks to resume, by priority, or else a queued task."""
         while self._has_free_slot():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:

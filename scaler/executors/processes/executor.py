@@ -16,7 +16,7 @@ from scaler.process.memory import free_bytes
 
 POOL = "pool"
 WAITING_BYTES = 8 * 1024 * 1024
-"""The assumed memory of a process with a blocked task, from which the default limit of blocked tasks is computed."""
+"""The assumed memory of a process with a blocked task. The default limit of blocked tasks is computed from it."""
 WAITING_LEAST = 100
 """The smallest default limit of blocked tasks of a worker, however little memory the machine has."""
 

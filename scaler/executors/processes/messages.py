@@ -53,7 +53,7 @@ class InitializerFailed:
 
 @message
 class PrepareAnother:
-    """Pool to processor proxy: fail, so that another process is started in place of yours."""
+    """Pool to processor proxy: fail, so that your process is replaced by another one."""
 
     number: int
 
@@ -65,7 +65,7 @@ class ProcessorComing:
     number: int
     is_extra: bool
     pool: int = 0
-    """the number of the pool that starts the processor; a new pool does not know the requests to the previous pool"""
+    """the number of the pool that starts the processor; a restarted pool has a new number, and no earlier requests"""
 
 
 @message
@@ -85,13 +85,13 @@ class ProcessorUp:
     proxy: ActorRef
     progress: ProgressPage
     is_extra: bool
-    """whether a slot has requested the processor, which is then not replaced when it ends"""
+    """whether the slot has requested the processor (`AddProcessor`): then it is not replaced at its end"""
     pid: int = 0
 
 
 @message
 class ProcessorDown:
-    """Processor proxy to slot: a processor has died. All messages of the processor were passed on before."""
+    """Processor proxy to slot: a processor has died. The proxy has passed on all messages of the processor before."""
 
     number: int
     executing: int
@@ -101,7 +101,7 @@ class ProcessorDown:
     status: TaskStatus = TaskStatus.PROCESSOR_DIED
     """the outcome of the task that was executing"""
     is_to_blame: bool = True
-    """whether the executing task may have ended the processor; if not, it runs again unless its options forbid that"""
+    """whether the executing task may have ended the processor; else the task runs again if its options permit"""
 
 
 @message
@@ -150,7 +150,7 @@ class ProcessorResumable:
 
 @message
 class ProcessorUnblocked:
-    """Processor proxy to slot: the blocked task has resumed without a request, since none of its threads waits now."""
+    """Processor proxy to slot: the blocked task has resumed without permission, since none of its threads waits."""
 
     number: int
     task: int
@@ -173,7 +173,7 @@ class DismissProcessor:
 
 @message
 class SendTasks:
-    """Send tasks to a processor. The slot mails the message of a single task also to itself, to estimate the task."""
+    """Send tasks to a processor. The slot also mails a message with a single task to itself, to estimate the task."""
 
     number: int
     tasks: Sequence[RunTask]

@@ -1,7 +1,8 @@
 """SymphonyEngine: sends each call as a task of a session to a Symphony service, and receives the answers.
 
-Answers arrive in threads of `soamapi`, in any order, also before `send_task_input` returns. A session that fails loses
-its tasks, which return to the scheduler. Calls wait until the next session opens, after a growing pause.
+Answers arrive in threads of `soamapi`, in any order, some even before `send_task_input` returns. A session that fails
+loses its tasks, which return to the scheduler. The next call opens a new session, after a pause that grows with each
+failure.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
 
@@ -128,7 +129,7 @@ class SymphonyEngine:
         self._pause_seconds = 0.0
         self._session: _Session | None = None
         self._handles: list[Any] = []
-        """the connection and the session of the last attempt to open a session, as far as they were opened"""
+        """the connection and the session that were opened last; after a failed attempt, only what it opened"""
         soamapi.initialize()
         self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
         try:

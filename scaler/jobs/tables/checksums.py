@@ -22,7 +22,7 @@ SIGN = 2**31
 """A checksum minus this number is stored, because numbers in the database are signed."""
 
 HOW_SEED = 0x9E3779B1
-"""Factor of `how` in the seed of a row; odd and large, so that nearby rows with different statuses differ in seed."""
+"""Factor of `how` (version and status of a row) in a seed: odd and large, so that the seeds of nearby rows differ."""
 
 
 class DamagedError(RecordError):

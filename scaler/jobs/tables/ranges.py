@@ -72,7 +72,7 @@ class JobRanges:
             known = RowRange(*row)
             counts = (known.first, known.n_rows, known.done, known.failed)
             if not all(type(each) is int and each >= 0 for each in counts) or type(known.duration_us) is not int:
-                raise RecordError(f"the counts of its range from row {known.first} on are not numbers")
+                raise RecordError(f"the counts of ended rows in its range from row {known.first} on are invalid")
             self.by_first[known.first] = known
         self._firsts = list(self.by_first)
         self.rows = sum(each.n_rows for each in self.by_first.values())

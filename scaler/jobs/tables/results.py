@@ -24,7 +24,7 @@ from scaler.jobs.values import PackedBlocks, pack
 COLUMNS = "row, count, how, sizes, sums, value"
 
 VERSION_SHIFT = 8
-"""`how` is the version, shifted left by this number of bits, plus the status. SQLite stores a `how` of 0 in no byte."""
+"""The column `how` is the version, shifted left by this number of bits, plus the status. SQLite needs no byte for 0."""
 
 STATUS_MASK = 255
 STATUSES = 16
@@ -50,7 +50,7 @@ class ResultLine(NamedTuple):
     sizes: bytes | None
     """the packed sizes of the frames; None: the value has one frame, in the database"""
     sums: bytes
-    """one checksum for each row and, for several rows, one for the whole value. On disk, one checksum is a number"""
+    """one checksum for each row, and one for the whole value of several rows; a single checksum is a number on disk"""
     value: bytes | None
     """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
@@ -117,7 +117,7 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line of a result with several rows, several frames or a file; none if its row has a line."""
+        """Return the line of a result with several rows, several frames or a large value; none if a line exists."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
@@ -315,7 +315,7 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of ended rows among `count` rows from `first` on: about `most_bytes`, at least one result."""
+        """Return results of ended rows among `count` rows from `first` on: one, or more up to about `most_bytes`."""
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
             "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
@@ -518,7 +518,10 @@ def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
 
 
 def _had_failed(line: ResultLine) -> bool:
-    """Return whether a row had failed before its line was damaged. The status in the line may be damaged, too."""
+    """Return whether a row had failed before its line was damaged.
+
+    If the checksum fits a status, that status decides; the status in the line may be damaged, too.
+    """
     for status in range(STATUSES):
         if sum_of((line.packed,), seed_of(line.row, status)) == line.sums:
             return status != 0

@@ -1,6 +1,6 @@
 """Schema: the tables of the record of one job, and how its database is opened.
 
-Used by the record. Each change of a table raises `VERSION`.
+Used by the record. `VERSION` increases with each change of a table.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ DAMAGED_TABLE = "damaged_"
 """Prefix of the names of damaged tables of results, which are kept."""
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
-"""The most steps of SQLite in one record, against endless circles of pages: this number plus `STEPS_PER_BYTE` for each
-byte of the database. A check follows each `STEPS_IN_ONE_GO` steps.
+"""How many steps SQLite may take in one record: this number plus `STEPS_PER_BYTE` for each byte of the database. The
+limit ends loops through damaged pages that refer to each other. It is checked after each `STEPS_IN_ONE_GO` steps.
 """
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""The most bytes read: this number plus `READ_PER_BYTE` for each byte of the database. Each row adds `ROW_BYTES`."""
+"""How many bytes may be read from one record: this number plus `READ_PER_BYTE` for each byte of the database. A row
+counts as its texts and blobs plus `ROW_BYTES`.
+"""
 
 TOO_MUCH = (
     "reading its database takes more work than a database of its size can need, so it is damaged or forged: restore "

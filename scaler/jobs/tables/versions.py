@@ -94,7 +94,7 @@ def _check_types(terms: JobTerms) -> None:
         if type(value) not in _KINDS[str(each.type)]:
             raise TypeError(f"{each.name} is not of the type {each.type}")
         if type(value) is float and not isfinite(value):
-            raise ValueError(f"{each.name} is {value}")
+            raise ValueError(f"{each.name} is {value}, which is not a finite number")
     if not all(type(each) is str for each in terms.fingerprint.values()):
         raise TypeError("fingerprint is not of the type dict[str, str]")
     check_job_name(terms.name)

@@ -1,4 +1,4 @@
-"""History: the activity of the whole cluster, in rings: seconds for half an hour, longer steps for hours and a week.
+"""History: the activity of the whole cluster: half an hour in steps of a second, hours and a week in longer steps.
 
 Sans I/O. Times are seconds since 1970 by the clock of the scheduler. Times without messages are gaps, never 0.
 """
@@ -28,10 +28,10 @@ SERIES = (
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
 """Series for which a longer step stores the greatest value of its shorter steps. Other series store the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
-"""For each ring, the seconds of a step and the number of steps: 30 minutes, 6 hours, 7 days."""
+"""For each ring: the seconds of a step, and the number of steps. The rings cover 30 minutes, 6 hours and 7 days."""
 GAP = float("nan")
 LATE_SECONDS = 2
-"""The longest time between two messages that is not a gap in the history. Messages may be late."""
+"""The longest time between two messages that does not count as a gap. Messages may be late."""
 
 
 class Ring:
@@ -41,7 +41,7 @@ class Ring:
         self.step = step
         self.length = length
         self.end = 0
-        """the number of the newest step, counted from 1970; 0 if the ring is empty"""
+        """the number of the newest step (step 0 began in 1970); 0 if the ring is empty"""
         self._rows: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Sequence[float]) -> None:
@@ -67,10 +67,10 @@ class Ring:
 
 
 class History:
-    """The rings of all step lengths. The steps of a longer ring are made from ended steps of the next shorter ring.
+    """A ring for each length of steps. A longer step is computed from shorter ones when all of these have ended.
 
     Args:
-        kept: called with length, number and values of each ended step of a longer ring, to store the step elsewhere.
+        kept: called for each longer step that has ended, with length, number and values, to store the step elsewhere.
     """
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
@@ -111,7 +111,7 @@ class History:
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return start, step and number of steps (at most `points`) of a window that ends at `end` (None: now)."""
+        """Return start, step and number of steps (up to `points`) of `seconds` before `end` (None: now)."""
         ring = next((ring for ring in self.rings if ring.step * ring.length >= seconds), self.rings[-1])
         step = max(ring.step, ring.step * math.ceil(seconds / ring.step / points))
         last = (self.end if end is None else end) // step

@@ -1,6 +1,6 @@
 """Model: what a viewer knows of a cluster, from the items of the monitor stream. The terminal and the page show it.
 
-It detects restarts, gaps and silence. Sans I/O: callers pass the time, in monotonic seconds. All collections are
+The model detects restarts, gaps and silence. Sans I/O: callers pass the time, in monotonic seconds. All collections are
 bounded.
 """
 
@@ -45,16 +45,16 @@ from scaler.wire.messages.vocabulary import SUCCESS
 SILENT_SECONDS = 3.0
 """The silence after which viewers report the scheduler as silent. The scheduler sends its state each second."""
 TASKS_MOST = 10_000
-"""The most single tasks that are kept. Tasks that succeeded are dropped first."""
+"""At most this many single tasks are kept. Tasks that succeeded are dropped first."""
 RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
-"""In this order: the most output lines kept of one task, and the most tasks whose lines are kept."""
+"""In this order: how many output lines of one task are kept at most, and of how many tasks."""
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
-"""The number of snapshots of which `busy_share` is the mean. With short tasks, a single snapshot is inaccurate."""
+"""`busy_share` is the mean of this many snapshots, because a single snapshot is inaccurate if tasks are short."""
 
 
 class News(NamedTuple):
@@ -79,7 +79,7 @@ class Model:
         self.workers_before = 0
         self.received_at: float | None = None
         self.received_us = 0
-        """The time of the last message by the clock of the scheduler, in microseconds since 1970."""
+        """The time of the last message, in microseconds since 1970 by the clock of the scheduler."""
         self.missed = 0
         self.history = History(kept)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
@@ -116,7 +116,7 @@ class Model:
         """The last output lines of each task that a viewer shows, by the short id of the task."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """The last head of each topic. A head counts the things in the stream, and the things at the scheduler."""
+        """By topic: the head of the last message, with the numbers of things in the stream and at the scheduler."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -134,7 +134,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return, by topic, the functions that apply complete snapshots. Things that a snapshot lacks are removed."""
+        """Return, by topic, the function that applies a complete snapshot. Things that a snapshot lacks are removed."""
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),
@@ -275,7 +275,7 @@ class Model:
             _cut(self.tasks, TASKS_MOST)
 
     def _on_events(self, batch: Batch[StateEvent]) -> None:
-        """Add new events. The scheduler repeats the last events in each message."""
+        """Add the events that are new. Each message of the scheduler repeats the last events."""
         known = set(map(_event_key, self.events))
         self.events.extend(event for event in batch if _event_key(event) not in known)
 
@@ -285,7 +285,7 @@ class Model:
         _cut(self.moves, MOVES_MOST)
 
     def _on_lines(self, batch: Batch[StateLine]) -> None:
-        """Add new output lines. The scheduler resends lines when another viewer shows the task."""
+        """Add the output lines that are new. The scheduler resends lines when another viewer shows the task."""
         for line in batch:
             lines = self.output.setdefault(line.task, deque(maxlen=LINES_MOST))
             if not lines or line.number > lines[-1].number:
@@ -368,7 +368,7 @@ class Model:
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure with which a task has ended; `others`: further kinds, of earlier schedulers."""
+        """Return the kind of failure with which a task has ended; `others`: more kinds to search, of old schedulers."""
         reason = signature(task.reason, task.worker)
         kinds = [*self.failures.values(), *others]
         for each in kinds:

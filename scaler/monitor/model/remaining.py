@@ -10,9 +10,9 @@ from scaler.wire.messages.monitor import StateWaiting
 from scaler.wire.messages.vocabulary import INPUTS, NOT_ABLE
 
 TARGET_SECONDS = 5.0
-"""The time in which the open work should be done. A shorter time means more workers."""
+"""The time within which the open work should be done. A shorter time requires more workers."""
 _UNKNOWN_PART = 0.05
-"""The largest share of tasks with unknown duration for which an estimate is made."""
+"""There is an estimate if the tasks of unknown duration are at most this part of the other tasks."""
 
 
 def never(waiting: Sequence[StateWaiting]) -> str:
@@ -60,11 +60,10 @@ class RemainingWork:
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would finish the open tasks in time, by requested capabilities (`gpu=1`, or an empty
-    text).
+    """Return how many workers would finish the open tasks in time, by the requested capabilities.
 
-    A worker with `gpu=1` runs one such task at a time. Each number is at most the number of tasks. A task of unknown
-    duration counts as `target_seconds`.
+    The key is a text such as `gpu=1`; it is empty for tasks without requests. A worker with `gpu=1` runs one such task
+    at a time. Each number is at most the number of tasks. A task of unknown duration counts as `target_seconds`.
     """
     wanted = {}
     for each in waiting:

@@ -10,7 +10,7 @@ from scaler.wire.messages.monitor import StateAgent
 
 @dataclass(frozen=True)
 class HostValues:
-    """The values on one host, in bytes; a user's agents share the budgets of a host.
+    """The values on one host, in bytes. All agents of one user on a host share the two limits.
 
     Attributes:
         hot: bytes in shared memory.

@@ -116,12 +116,12 @@ def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
 
 
 def run_counts(durations: bytes) -> tuple[int, ...]:
-    """Return the counts of runs by duration: number n counts runs between 2**(n-1) and 2**n us. Empty if unknown."""
+    """Return how many runs had which duration: item n counts runs of 2**(n-1) to 2**n us. Empty if unknown."""
     return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration that a share `part` of the runs does not exceed; None if the durations are unknown."""
+    """Return a duration that the share `part` (0 to 1) of the runs did not exceed; None if durations are unknown."""
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:

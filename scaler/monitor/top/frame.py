@@ -30,7 +30,7 @@ SHORTCUTS = (
 RESTART_SECONDS = 15
 _WARNING = re.compile(r"[\d,]+ needs? ")
 _TABLE_ROWS = 5
-"""The least number of rows for the table. Panels above the table are shown only if this number still fits."""
+"""Panels above the table are shown only if at least this many rows remain for the table."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FrameInput:
     is_plain: bool = False
     """whether the frame is printed once, so that the line about keys is left out"""
     is_late: bool = False
-    """whether the first message should have arrived by now"""
+    """whether the time-out for the first message is over"""
 
 
 def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:

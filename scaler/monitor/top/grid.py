@@ -13,7 +13,7 @@ RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
 """The styles of states. A style consists of names of attributes and colours of a terminal, joined by `_`."""
 
 _GAP = 4
-"""The longest run of unchanged cells that is rewritten between two changes. The cursor skips longer runs."""
+"""Two changes in one row are written together if at most this many unchanged cells lie between them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _STRIPS = (
     ("cpu", "cpu", 1.0, grid.PLAIN),
     ("lag", "lag_most", 0.05, grid.PLAIN),
 )
-"""The rows below the bars: label, series, the value of a full cell (0.0: the greatest value), and style."""
+"""The strips below the bars: label, series, the value that fills a cell (0.0: the greatest shown value), and style."""
 _STYLES = {
     "running": grid.RUNNING,
     SUCCESS: grid.SUCCESS,
@@ -42,12 +42,12 @@ class PanelEntry:
 
 
 def title(text: str) -> PanelEntry:
-    """Return the title of a panel, as its first line."""
+    """Return a title, as the first line of a panel."""
     return PanelEntry(text, style=grid.BOLD, is_title=True)
 
 
 def scheduler_panel(model: Model) -> list[PanelEntry]:
-    """Return CPU time, memory, and loop lag of the scheduler."""
+    """Return a panel with CPU time, memory, and loop lag of the scheduler."""
     state = model.scheduler
     return [
         title("scheduler"),
@@ -59,7 +59,7 @@ def scheduler_panel(model: Model) -> list[PanelEntry]:
 
 
 def objects_panel(model: Model) -> list[PanelEntry]:
-    """Return the number and the bytes of stored objects."""
+    """Return a panel with the number and the bytes of stored objects."""
     state = model.scheduler
     return [
         title("object_manager"),
@@ -69,7 +69,7 @@ def objects_panel(model: Model) -> list[PanelEntry]:
 
 
 def tasks_panel(model: Model, view: TopView, width: int) -> list[PanelEntry]:
-    """Return the numbers of tasks by state, since the start of the scheduler or per second."""
+    """Return a panel with the numbers of tasks by state, since the start of the scheduler or per second."""
     state = model.scheduler
     ended: Mapping[str, float | None] = model.outcomes
     if view.per_second:
@@ -95,7 +95,7 @@ def _entry(name: str, amount: float | None, number: Callable[[float | None, int]
 def messages_panel(
     name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool
 ) -> list[PanelEntry]:
-    """Return the number of items for each message name, the most frequent first. The last line sums up the rest."""
+    """Return a panel with the number of items by message name, most frequent first. Its last line sums up the rest."""
     amounts: Mapping[str, float] = rates if per_second else totals
     number: Callable[[float | None, int], str] = units.rate if per_second else units.count
     ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
@@ -151,7 +151,7 @@ def _separate(canvas: Grid, x: int) -> int:
 
 
 def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: bool) -> None:
-    """Draw the last minute: tasks per second as bars, and one row each for failures, CPU time and lag."""
+    """Draw the last minute: bars of the tasks per second, and one strip each for failures, CPU time and lag."""
     seconds = min(60, width - 7)
     start = model.history.end - seconds
     known = model.history.read(("success", "failed", "canceled", "cpu", "lag_most"), start, 1, seconds)
@@ -192,7 +192,7 @@ def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, 
 
 
 def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, int]], rest: int) -> None:
-    """Draw `heading 3: quant@ws14 48,019 | nightly 201`. Names are cut, and numbers that do not fit are summed up."""
+    """Draw a line such as `heading 3: quant@ws14 48,019 | nightly 201`. Its end sums up the things that do not fit."""
     x = canvas.put(0, y, heading + (": " if things else ""))
     hidden, amount = 0, rest
     for number, (name, count) in enumerate(things):

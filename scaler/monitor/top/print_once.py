@@ -19,7 +19,7 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Receive until state and rates are known, or for `timeout` seconds. Return the model; None without a message."""
+    """Receive until state and rates are known, or for `timeout` seconds. Return the model; None if nothing arrived."""
     model = Model()
     ends_at = time.monotonic() + timeout
     while time.monotonic() < ends_at and not subscriber.problem:

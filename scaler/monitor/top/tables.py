@@ -20,7 +20,7 @@ from scaler.wire.messages.monitor import StateClient, StateObject
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
-"""The columns that are left out on narrow screens, the first one first. The column by which rows are sorted stays."""
+"""The columns that are left out on narrow screens, in this order. The column by which rows are sorted stays."""
 _FIRST_FIELD = 24
 """The least width of the first field, in cells."""
 
@@ -134,7 +134,7 @@ def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[s
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
-    """Return the columns that fit with their widths, and the width of the name; `scrolled`: how many are hidden."""
+    """Return the columns that fit, with their widths, and the width of the name. `scrolled`: how many are hidden."""
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
     columns = [column for column in columns if column not in away]
@@ -308,7 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width. If it gets too narrow, drop columns in `less`."""
+    """Return a table whose first field takes the remaining width. If that is too small, drop columns in `less`."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -328,7 +328,7 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the positions of the first visible row and the chosen row (-1: none). Store the first one in the view."""
+    """Scroll to the chosen row. Return the positions of the first visible row and of the chosen row (-1: none)."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:

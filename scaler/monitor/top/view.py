@@ -31,7 +31,7 @@ class TopView:
     selected: dict[str, object] = field(default_factory=dict)
     """by view: the key of the chosen row"""
     top: dict[str, int] = field(default_factory=dict)
-    """by view: the position of the first row that is shown"""
+    """by view: the position of the first visible row"""
     column: int = 0
     """the number of columns scrolled out of view"""
     details: list[Target] = field(default_factory=list)

@@ -1,4 +1,4 @@
 """The page in the browser: a server that receives the monitor stream, aggregates it, and serves one page.
 
-Each request passes the filter. The files in `static/` are plain modules, which load nothing from another host.
+A filter checks each request. The files in `static/` are plain JavaScript modules, which load nothing from other hosts.
 """

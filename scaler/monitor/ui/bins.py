@@ -14,11 +14,11 @@ from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 SECONDS = 1800
 POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
-"""The kinds of bins: idle, or the worst outcome of the runs. A busy bin in which no run ended counts as `SUCCESS`."""
+"""The kinds of bins: idle, or the worst outcome of the runs. A busy bin in which no run has ended is a `SUCCESS`."""
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
-"""The number of parts into which a second of busy time is divided."""
+"""The unit of busy time is a second divided by this number."""
 
 
 class _Lane:
@@ -32,7 +32,7 @@ class _Lane:
         self.function = array("H", bytes(2 * SECONDS))
         self.last = 0
         self.rewrites: deque[tuple[int, int]] = deque(maxlen=_REWRITES_MOST)
-        """pairs: a second in which earlier bins were changed, and the oldest bin that was changed in that second"""
+        """pairs: the second of a message that changed earlier bins, and the oldest bin that the message changed"""
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
@@ -91,7 +91,7 @@ class Bins:
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """Add an ended task's busy time to `second` and the seconds before it. Return the oldest changed second."""
+        """Add busy time to `second`, and the excess to the seconds before it. Return the oldest changed second."""
         oldest = second
         left = busy_ms * _UNITS // 1000
         while left > 0 and second > lane.last - SECONDS:
@@ -133,7 +133,7 @@ class Bins:
         return min([second, *(oldest for at, oldest in lane.rewrites if at >= second)])
 
     def read(self, key: tuple[bytes, int], start: int, step: int, count: int) -> tuple[str, str]:
-        """Return two texts with a character for each bin of a worker: the busy tenths, and the worst outcome."""
+        """Return two texts with a character per bin of a worker: how busy it was (in tenths), and the worst outcome."""
         lane = self._lanes.get(key)
         if lane is None:
             return "0" * count, "0" * count
@@ -154,7 +154,7 @@ class Bins:
         return "".join(busy), "".join(ends)
 
     def read_all(self, workers: int, start: int, step: int, count: int) -> str:
-        """Return how busy all workers together were, as a text with a character for each bin: the busy tenths."""
+        """Return how busy all workers together were, in tenths, as a text with a character for each bin."""
         text = []
         most = max(1, workers * _UNITS * step)
         for first in range(start, start + step * count, step):
@@ -164,7 +164,7 @@ class Bins:
         return "".join(text)
 
     def functions_of(self, key: tuple[bytes, int], start: int, end: int) -> dict[bytes, int]:
-        """Return the functions that kept a worker busy, and for each function the number of seconds."""
+        """Return the functions that kept a worker busy, each with its number of seconds."""
         lane = self._lanes.get(key)
         found: dict[bytes, int] = {}
         if lane is not None:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 FRAME_SECONDS = 0.25
 IDLE_SECONDS = 1.0
-"""How often a page gets a frame if no messages arrive from the scheduler."""
+"""The time between two frames of a page while no messages arrive from the scheduler."""
 MESSAGE_BYTES = 8192
 BROWSERS_MOST = 64
 

@@ -114,7 +114,7 @@ class FeedState:
         }
 
     def _add_events(self, batch: Batch[StateEvent]) -> None:
-        """Add new events. The scheduler repeats the last events in each message."""
+        """Add the events that are new. Each message of the scheduler repeats the last events."""
         new = [event for event in batch if event.time_us > self._last_event_us]
         if not new:
             return
@@ -159,7 +159,7 @@ class Feed:
         return ALWAYS.union(*self._wanted.values())
 
     async def run(self) -> None:
-        """Receive the stream until this task is cancelled."""
+        """Receive the stream until the asyncio task that runs this method is cancelled."""
         self._subscriber.set_topics(self.topics)
         while True:
             before = time.monotonic()

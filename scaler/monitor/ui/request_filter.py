@@ -1,7 +1,7 @@
 """RequestFilter: accepts requests of browsers and programs that know the token, and refuses all others.
 
-The token is in a file that only its user can read, and in the first URL. The page sends it as the first message of each
-connection; programs send it as a bearer token.
+The token is in a file that only its user can read, and in the URL that `scaler_ui` prints. The page sends the token as
+the first message of each connection; programs send it as a bearer token.
 
 The cookie of the page is not the token, because browsers send cookies to all ports of a host. It only gives access to
 the files of the page, which contain no data. Host and Origin are checked, to refuse requests of other pages.
@@ -66,7 +66,7 @@ def read_or_make_token(file: Path) -> str:
             with contextlib.suppress(FileExistsError):  # it is a link, or another one was faster
                 write_private(file, f"{secrets.token_urlsafe(TOKEN_BYTES)}\n", is_new=True)
     except OSError as error:
-        raise ConfigError(f"the token cannot be kept in {file}: {error.strerror or error}") from None
+        raise ConfigError(f"cannot store the token in {file}: {error.strerror or error}") from None
     token = read_private(file).strip()
     if len(token) not in _TOKEN_CHARACTERS or not token.isascii() or not token.isprintable():
         raise ConfigError(f"{file} has no token of 16 to 256 characters: remove that file, and a new one is created")

@@ -25,12 +25,12 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""The least time after which a connection without a complete first request is closed. The longest is twice this time.
+"""A connection without a complete first request is closed after this time, at the latest after twice this time.
 
 Between requests, the limit is that of aiohttp: 75 s.
 """
 ACCEPTING_TURNS = 3
-"""The number of turns of the event loop after which aiohttp knows each connection that asyncio has accepted."""
+"""After this many turns of the event loop, aiohttp knows all connections that asyncio has accepted."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts
 
 
@@ -74,7 +74,7 @@ def _listen(host: str, port: int) -> socket.socket:
             raise ConfigError(
                 f"port {port} of {host} is in use, perhaps by another scaler_ui; choose one with --port, 0 for any"
             ) from None
-        raise ConfigError(f"port {port} of {host} cannot be taken: {error.strerror or error}") from None
+        raise ConfigError(f"cannot listen at port {port} of {host}: {error.strerror or error}") from None
 
 
 def is_loopback(host: str) -> bool:
@@ -90,7 +90,7 @@ def run_ui(config: UiConfig, ready: Callable[[PageSite], None], lifeline: int | 
 
     Args:
         ready: called as soon as browsers can connect.
-        lifeline: a descriptor that ends when the parent process ends; None: there is no parent to watch.
+        lifeline: a descriptor that ends with the parent process; None: this process has no parent to watch.
 
     Raises:
         ConfigError: if the page cannot be served with these settings.
@@ -160,7 +160,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
-    """Close connections without a complete request, to free open files; `answered`: connections with such a request."""
+    """Close connections without a complete request, to free open files; `answered`: connections that have sent one."""
     before: set[Any] = set()
     while runner.server is not None:
         await asyncio.sleep(SILENT_SECONDS)

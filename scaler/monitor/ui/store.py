@@ -107,7 +107,7 @@ class HistoryStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Ignore errors of the database in a transaction, because a full disk should cost only history."""
+        """Within a transaction, ignore errors of the database, because a full disk should cost only history."""
         try:
             with self._database:
                 yield

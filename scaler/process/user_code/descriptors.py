@@ -1,7 +1,7 @@
 """Descriptors: protects the descriptors of a process from user code that closes or redirects them.
 
-Recipes for daemons close the descriptors 0, 1 and 2, or all from 3 to some hundred. Libraries redirect 1 and 2, and may
-fail before they restore them. Used by worker processes.
+Code that makes a process a daemon often closes the descriptors 0, 1 and 2, or all from 3 to some hundred. Libraries
+redirect 1 and 2, and may fail before they restore them. Used by worker processes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 _OUT_OF_REACH = 2048
 _LAST_ONES = 16
-"""If the limit of open files is too low for `_OUT_OF_REACH`, a duplicate is one of this many highest descriptors."""
+"""If the limit of open files is too low for `_OUT_OF_REACH`, a duplicate has one of this many highest numbers."""
 
 _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""
 
 
 def high_duplicate(descriptor: int) -> int:
-    """Return a duplicate beyond the range that recipes for daemons close. Raises `OSError` if no descriptor is free."""
+    """Return a duplicate with a higher number than daemons close. Raises `OSError` if no descriptor is free."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = _OUT_OF_REACH if limit == resource.RLIM_INFINITY else min(_OUT_OF_REACH, limit - _LAST_ONES)
     try:
@@ -37,7 +37,7 @@ class KeptDescriptors:
         self._saved = {number: (_identity(number), _duplicate(number)) for number in range(3)}
 
     def accept(self) -> None:
-        """Save the files that are now behind the descriptors. A closed descriptor gets its former file back."""
+        """Save the files that the descriptors have now. A closed descriptor gets its former file back."""
         for number, (identity, spare) in self._saved.items():
             now = _identity(number)
             if now is None:

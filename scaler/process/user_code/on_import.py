@@ -1,4 +1,4 @@
-"""On import: acts on a module when a program has imported it, so that nothing is imported before it is needed."""
+"""On import: calls a function after a program has imported a module, so that Scaler need not import that module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def on_import(name: str, act: Callable[[Any], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds a module as other finders do, and has its loader call `act` after the module was executed."""
+    """Finds a module as other finders do. After the module was executed, its loader calls `act`."""
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act

@@ -1,4 +1,4 @@
-"""Patches: refuses programs in which gevent or eventlet have put green threads in place of what a client waits with.
+"""Patches: refuses programs in which gevent or eventlet has replaced the threads of Python that a client needs.
 
 Called where a client or a child process is made. A client has a thread of its own, which wakes the threads that wait
 for results. A lock of green threads cannot be released by another thread, so the program would hang. Neither gevent nor

@@ -1,9 +1,8 @@
 """Shared blocks: a process that runs tasks owns only the `multiprocessing.shared_memory` blocks that it creates.
 
-At its end, the resource tracker of a process unlinks each block that the process has opened (cpython #82300); since
-Python 3.13 `track=False` prevents that. A worker process often ends before the program that made the block. So the
-patch registers no block that is only attached, and lets an unregistered block be unlinked without an error of the
-tracker.
+When a process ends, its resource tracker unlinks each block that the process has opened (cpython #82300); since Python
+3.13 `track=False` prevents that. A worker process often ends before the program that made the block. So this module
+patches the tracker: a process registers only blocks that it creates, and may unlink other blocks, too.
 
 Installed in fork servers, engine hosts and agents that run tasks as threads, and in processes that `multiprocessing`
 starts in a task. The process of the user's program is not changed.

@@ -1,7 +1,8 @@
 """Failure: describes the exception of a task in a form that can be sent. No exception object can make the module fail.
 
-An exception may outlive its task in a module, a cache or a future, and its frames keep the locals of all tasks that
-have raised it. So describing an exception releases its frames, and formats a bounded number of them.
+An exception may outlive its task, for example in a module, a cache or a future. Its frames would keep alive the local
+variables of all tasks that have raised it. So the frames are released once the exception is described, and the
+number of frames that are formatted is bounded.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from scaler.wire.codec.structs import TaskFailure
 T = TypeVar("T")
 
 TEXT_CHARACTERS = 64 * 1024
-"""The most characters of a message or a traceback that are sent."""
+"""The length to which a message or a traceback is cut before it is sent."""
 EXCEPTION_BYTES = 4 * 1024 * 1024
-"""The most bytes of a pickled exception that are sent. A larger exception is sent as text only."""
+"""The size up to which a pickled exception is sent. Of a larger exception, only the text is sent."""
 
 CHAIN_MOST = 20
-"""The most exceptions of a chain that are formatted, counted from the end of the chain."""
+"""The most exceptions of a chain that are formatted: the raised exception, and those just before it."""
 SHOWN_MOST = 100
-"""The most exceptions that are formatted for one failure, including the members of groups."""
+"""The most exceptions that are formatted for one failure, including the members of exception groups."""
 FRAMES_MOST = 1000
-"""The most frames of an exception that are formatted, counted from the end of the traceback."""
+"""The most frames of an exception that are formatted: the innermost ones."""
 _GROUP_WIDTH = 15
-"""The most members of a group that `traceback` formats; it only counts further members."""
+"""The most members of an exception group that `traceback` formats. It states how many further members there are."""
 _CLEAN_MOST = 100
-"""After this many exceptions in a row whose frames earlier tasks have released, the walk of a chain ends."""
+"""`_release_frames` leaves a chain after this many exceptions in a row whose frames earlier tasks have released."""
 
 BASES_MOST = 32
-"""The most base classes of an exception that are sent."""
+"""The number of base classes of an exception that are sent at most."""
 
 _OWN_FILES = {
     str(Path(__file__).parents[1] / "processor.py"),
@@ -54,7 +55,7 @@ _OWN_FILES = {
 
 
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
-    """Describe an exception by type, message, traceback and, if it can be read again, pickle. Release its frames.
+    """Describe an exception: type, message, traceback and, if it can be unpickled, its pickle. Release its frames.
 
     Args:
         worker: the name of the worker that called the function; empty if there is no worker.
@@ -142,7 +143,7 @@ def _about_module(what: str, missing: str, who: str) -> str:
 
 
 def _unreadable_part(error: BaseException) -> str:
-    """Return what could not be read, a function or an argument, from the frames of the error; "" if unknown."""
+    """Find in the frames of the error what could not be read. Return a name for this function or argument, or ""."""
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
     if code is LoadedValues.read_function.__code__:
@@ -154,7 +155,7 @@ def _unreadable_part(error: BaseException) -> str:
 
 
 def _parameter(function: Callable[..., object], reads: Mapping[str, Any]) -> str:
-    """Return a name for the argument that was being read; `reads`: the local variables of `read_arguments`."""
+    """Return a name for the argument that could not be read. `reads` has the local variables of `read_arguments`."""
     start, size = reads["start"], reads["name_bytes"]
     if size:
         return f"the argument {reads['block'][start - size : start].decode()!r}"
@@ -211,7 +212,7 @@ def _bases(error: BaseException) -> tuple[str, ...]:
 
 
 def _traceback(error: BaseException) -> str:
-    """Format an exception, its chain and its members as `traceback` does, within the limits of this module.
+    """Format an exception, its chain and the members of groups as `traceback` does, within the limits of this module.
 
     Each exception is formatted separately, because `TracebackException` has no limit for a chain.
     """
@@ -243,7 +244,7 @@ def _own_summary(error: BaseException) -> Any:
 
 
 def _earlier(error: BaseException) -> tuple[str, BaseException | None]:
-    """Return the exception to format above `error`, and the name of the attribute that links the two."""
+    """Return the name of the attribute that leads to the previous exception of the chain, and that exception."""
     if error.__cause__ is not None:
         return "__cause__", error.__cause__
     return "__context__", None if error.__suppress_context__ else error.__context__
@@ -273,7 +274,7 @@ def _last(frames: TracebackType | None) -> TracebackType | None:
 
 
 def _release_frames(error: BaseException) -> None:
-    """Drop the tracebacks of an exception, its chain and its members, without calling overridden attributes."""
+    """Drop the tracebacks of an exception, of its chain and of the members of groups. Call no overridden attributes."""
     todo, seen = [(error, 0)], {id(error)}
     while todo:
         each, clean = todo.pop()
@@ -290,7 +291,7 @@ _TRACEBACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in (
 
 
 def _pickled(error: BaseException) -> bytes:
-    """Return the pickle of an exception, if necessary without its constructor; empty if too large or unreadable."""
+    """Return the pickle of an exception, or else of its `_Parts`; empty if too large, or neither can be unpickled."""
     data: bytes = pickled_classes.dumps(error, protocol=5)
     if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
         data = pickled_classes.dumps(_Parts(error), protocol=5)
@@ -311,7 +312,7 @@ _GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 
 class _Parts:
-    """An object that is pickled in place of an exception, and read as that exception without its constructor."""
+    """Stands for an exception in a pickle. Unpickling makes the exception without a call of its constructor."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -325,7 +326,7 @@ class _Parts:
 
 
 def _member(error: BaseException) -> BaseException | _Parts:
-    """Return what is pickled in place of a member of an exception group."""
+    """Return what is pickled for a member of an exception group: the member, or its `_Parts`."""
     data = pickled_classes.dumps(error, protocol=5)
     return error if _can_be_read(data, type(error)) else _Parts(error)
 

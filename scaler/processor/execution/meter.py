@@ -15,7 +15,7 @@ SAMPLE_SECONDS = 0.005
 
 
 class CallMeter:
-    """A wrapper of a function that measures the call; its `profile`, a `PROFILE`, is empty until the call has ended."""
+    """Wraps a function, and measures the call. `profile`, a `PROFILE`, is empty until the call has ended."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__wrapped__ = function
@@ -79,7 +79,7 @@ class SampledWatch:
 
 
 def new_memory_watch() -> KernelWatch | SampledWatch:
-    """Start to watch memory. Free unused memory first, or a task that reuses it would seem to need no memory."""
+    """Start to watch memory. Unused memory is freed first: a task that reused it would seem to need no memory."""
     trim_memory(0)
     if sys.platform == "linux":
         try:

@@ -1,4 +1,4 @@
-"""One call: runs the function of a task where its values are, for threads of the engine `inline` and other engines."""
+"""One call: runs a task in the calling thread, for the engine `inline` and other engines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
-    """Run a task whose function and objects are in `values`. Return its result, which also describes an exception."""
+    """Run a task whose function and objects are in `values`. Return the result; it may describe an exception."""
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()
     meter: CallMeter | None = None

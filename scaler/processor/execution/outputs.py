@@ -1,8 +1,8 @@
 """OutputSender: sends the agent the lines that a task writes, with the number of the task.
 
 The lines and bytes per second are limited. Of the lines above the limit, the last lines of each task are sent at its
-end, and earlier lines are only counted. Of reports only the latest is sent. No task fails or waits because of its
-output.
+end, and earlier lines are only counted. Of the reports of progress, only the latest is sent. No task fails or waits
+because of its output.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.processor import TaskOutput
 
 BURST_SECONDS = 2
-"""After a pause in the output, the lines allowed in this time may be sent at once."""
+"""After a pause in the output, all lines that are allowed in this many seconds may be sent at once."""
 LAST_LINES = 20
-"""The number of last lines of a task that are always sent, at the end of the task if not before."""
+"""How many of the last lines of a task are sent in any case: at the end of the task, if not before."""
 
 
 class OutputSender:

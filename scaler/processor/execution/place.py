@@ -21,10 +21,10 @@ from scaler.process import hash_seed
 from scaler.texts import NAME_CHARACTERS, printable, read_json
 
 NAMES_CHARACTERS = 4096
-"""The most characters of all names of environment variables together; further names are left out."""
+"""The total length of the recorded names of environment variables. Further names are left out."""
 PACKAGES_MOST = 64
 JSON_BYTES = 64 * 1024
-"""The most bytes of encoded facts that are read."""
+"""The size up to which facts from another process are read."""
 
 _OF_SHELLS = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL"})
 _SET_FOR_WORKERS = frozenset({hash_seed.VARIABLE, *THREAD_VARIABLES})
@@ -41,9 +41,9 @@ class ProcessFacts(NamedTuple):
     packages: dict[str, str]
     """the versions of the packages that the function uses"""
     variables: Sequence[str]
-    """the names of the environment variables, sorted, without those that shells and Scaler itself set"""
+    """the sorted names of the environment variables, except those that shells or Scaler itself set"""
     omitted: int = 0
-    """the number of names of variables that were left out"""
+    """the number of further names of variables, which were left out"""
 
     @classmethod
     def decode(cls, data: bytes) -> ProcessFacts | None:
@@ -59,17 +59,17 @@ class ProcessFacts(NamedTuple):
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} instead of text")
+        raise TypeError(f"a str is expected, not {type(value).__name__}")
     return printable(value, NAME_CHARACTERS)
 
 
 def process_facts(function: Any, worker: str = "") -> ProcessFacts:
-    """Return the facts about this process of a worker, with the packages of `function`; None: without packages."""
+    """Return the facts about this process of a worker, with the packages of `function` unless that is None."""
     return _facts(worker, _packages(function), tuple(os.environ))
 
 
 def encoded_facts(function: Any, worker: str = "") -> bytes:
-    """Return the facts about this process for a `TaskFailure`; empty if code of the user raises meanwhile."""
+    """Return the encoded facts about this process, for a `TaskFailure`; empty if code of the user raises meanwhile."""
     try:
         return _encoded(worker, _packages(function), tuple(os.environ))
     except Exception:  # noqa: BLE001 - whatever classes of the user raise

@@ -1,14 +1,14 @@
 """ProcessState: restores what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
 
-Made after the initializer, so that changes of the initializer stay. Of logging, only changes that hide lines are
-undone: removed handlers, raised levels, disabled loggers. Handlers that a task has added stay, unless they write to the
-streams of tasks and would log each line twice.
+The state is saved after the initializer has run, so what the initializer has changed stays. Of the changes of tasks to
+logging, only those that hide lines are undone: removed handlers, raised levels, disabled loggers. Handlers that a task
+has added stay, unless they write to the streams of tasks and would log each line twice.
 
-    task ends --> two streams compared --other ones--> streams, descriptors and logging are restored
-                       `--from time to time---------------^
+    task ends --> compare sys.stdout and sys.stderr --replaced--> full check: restore streams, descriptors and logging
+                     `--same: from time to time---------------------^
 
-The comparison takes nanoseconds, a full check microseconds. So a full check follows each of a hundred tasks in a row,
-and then one task every 25 milliseconds. Files that a task has opened stay open. No check raises.
+The comparison takes nanoseconds, a full check microseconds. So at most a hundred tasks in a row are followed by a full
+check, and on average one task every 25 milliseconds. Files that a task has opened stay open. No check raises.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from scaler.processor.execution.streams import TaskTextStream
 PAUSE_NS = 25_000_000
 """The average time between two full checks in the long run, in nanoseconds."""
 CHECKS_IN_A_ROW = 100
-"""The most full checks that may follow each other without a pause."""
+"""The most tasks in a row that are each followed by a full check."""
 
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
 _sentinel = logging.getLogger("_scaler")
-"""A logger that no configuration names. If it is disabled, a configuration has disabled the existing loggers."""
+"""A logger that no configuration names. If it is disabled, a configuration has disabled all existing loggers."""
 
 
 class ProcessState:
@@ -57,7 +57,7 @@ class ProcessState:
         """Restore the streams, descriptors and loggers that a task, started at `started_ns`, has changed.
 
         Returns:
-            `sys.stdout`, `sys.stderr`, and a time: the first task that starts after it is followed by a full check.
+            `sys.stdout`, `sys.stderr`, and a time: the first task that starts after this time needs a full check.
         """
         self._descriptors.restore()
         self._restore_streams()

@@ -1,8 +1,8 @@
 """RandomGenerators: the global generators of a worker process, of `random`, `numpy.random` and, if loaded, `torch`.
 
-A forked process gives the generators fresh state, because copies of one state draw the same numbers. A call with the
-option `seed` gets seeded generators, and the next call without `seed` fresh state (docs/howto/monte-carlo.md). Where
-tasks run in threads of a program, its generators are not changed.
+A forked process gives the generators fresh state, because copies of one state draw the same numbers. For a call with
+the option `seed` the generators are seeded, and for the next call without `seed` they get fresh state
+(docs/howto/monte-carlo.md). Where tasks run in threads of a program, the generators of the program are not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
 _STATE_WORDS = 18
-"""how many 32-bit words a seed gives a call, for `CurrentTask.rng`, `numpy.random`, `random` and `torch` together"""
+"""how many 32-bit words each seed of a call yields, for `CurrentTask.rng`, `numpy.random`, `random` and `torch`"""
 
 
 class KeptState:
@@ -79,7 +79,7 @@ class RandomGenerators:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Keep the generators' state while a function is read: an imported module might seed all processes equally."""
+        """Keep the generators' state while a function is read. An import in it might seed all processes equally."""
         n_modules, kept = len(sys.modules), KeptState()
         try:
             yield
@@ -107,7 +107,7 @@ class RandomGenerators:
             self._seed_torch(torch)
 
     def _prepare(self) -> None:
-        """Import NumPy if it is installed. If torch is not loaded, seed its generator when it is imported."""
+        """Import NumPy if it is installed. Unless torch is loaded, let its import seed its generator."""
         if self._numpy is None:
             with contextlib.suppress(ImportError):
                 import numpy.random  # noqa: PLC0415 - it takes a tenth of a second, and few calls have a seed

@@ -68,7 +68,7 @@ class TaskLogHandlers:
 
 
 class _LineLogger(io.BufferedIOBase):
-    """Logs each line that is written to this stream, even after `close`: a wrapper may be collected at any time."""
+    """Logs each line that is written to this stream, even after `close`, which the garbage collector may call."""
 
     mode = "wb"
 
@@ -83,7 +83,10 @@ class _LineLogger(io.BufferedIOBase):
         self._is_forked = False
 
     def forked(self) -> None:
-        """Reset the stream in a forked process: another thread may have held the lock, and no task ends in the fork."""
+        """Reset the stream in a forked process. Another thread may have held its lock.
+
+        From now on, `flush` logs an unfinished line, because no task ends in this process.
+        """
         self._lock = threading.RLock()
         self._parts, self.unfinished_bytes = [], 0
         self._is_forked = True

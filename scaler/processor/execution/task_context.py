@@ -1,12 +1,13 @@
 """ProcessorTaskContext: the context of clients in the tasks of a processor. A task that waits gives up its slot.
 
-Reports to the agent when the first wait of the running task starts and the last one ends. The main thread requests
-permission before it resumes, so that no more tasks run at once than there are workers. After a timeout it resumes at
-once, because the child that it waited for may hold the slot forever. Other threads also resume at once: the holder of
-the slot might be joining such a thread. For the same reason a task waits as long as any of its threads does.
+The context reports to the agent when the first wait of the running task starts, and when its last wait ends. After a
+wait, the main thread requests permission to resume, so that no more tasks run at once than there are workers. After a
+time-out, the thread resumes without permission, because the nested task that it waited for may hold the slot forever.
+Other threads never need permission: the holder of the slot might be joining such a thread. For the same reason a task
+counts as waiting as long as any of its threads waits.
 
-With hard suspension the process is stopped while only its main thread waits. The client of the task requests the stop
-when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
+With hard suspension, the process is stopped while its main thread waits and no other thread does. The client of the
+task requests the stop when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
 Signal handlers raise only in code of tasks, never in this package, so no change of this state is interrupted.
 """
@@ -42,7 +43,7 @@ def _discard(_line: str) -> None:
 
 
 class ProcessorSpec(NamedTuple):
-    """The facts that a forked process gets when it is made a processor."""
+    """The facts that a forked process gets in order to become a processor."""
 
     number: int
     """the number of the processor, which the agent never reuses"""
@@ -59,9 +60,9 @@ class ProcessorTaskContext(TaskContext):
     Args:
         words: the progress page; the first word is the number of the executed task, the fifth word its start time.
         send: sends items to the agent, after all results.
-        await_permission: returns when the agent permits the task with this number to resume. Called by the main thread.
+        await_permission: called by the main thread with the number of a task; returns when the task may resume.
         is_hard: whether the process is stopped while the main thread waits.
-        thread: the thread that runs the tasks, here always called the main thread; None: that of the process.
+        thread: the thread that runs the tasks, here always called the main thread; None: the process's main thread.
         limit_seconds: how long a task may run; 0: without limit.
     """
 
@@ -242,7 +243,7 @@ class ProcessorTaskContext(TaskContext):
         self.continued()
 
     def continued(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        """Let the client report that this process only waits. Called when a wait starts, and as handler of SIGCONT."""
+        """Let the client report that this process does nothing but wait. Called when a wait starts, and on SIGCONT."""
         rest = self._rest
         if rest is not None:
             rest.reporter.rest(rest.wait, lambda: self._n_other_waits > 0 or rest.is_over())

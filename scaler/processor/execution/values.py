@@ -95,8 +95,8 @@ class LoadedValues:
         frames = self._frames[object_id]
         if content_id(frames) != object_id:
             raise DeserializeObjectError(
-                "the function that arrived is not the one that was sent: its content does not match its id; another "
-                "client may have stored it"
+                "the function that arrived is not the function that was sent: its content does not match its id; "
+                "another client may have stored it"
             )
         modules = carried()
         try:
@@ -112,12 +112,12 @@ class LoadedValues:
         return known
 
     def name_of(self, task: RunTask) -> str:
-        """Return the name of a task. If it has none, return the name of its function; "" if that is not read yet."""
+        """Return the name of a task or, if it has none, of its function; "" if the function was not read yet."""
         known = self.functions.get(task.function_id)
         return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
-        """Return the value of an object. A large object is read once, a small one for each task, which may change it.
+        """Return the value of an object. A large object is read once; a small one for each task, which may change it.
 
         Args:
             is_own: whether only one task has the object as an argument, and may change it and its buffers.
@@ -142,7 +142,7 @@ def reader_of(serializer: Serializer) -> Callable[..., Any]:
 
 
 def _read_value(data: Buffer, *buffers: Buffer) -> Any:
-    """Read an argument of the default serializer, in half the time that `from_frames` takes."""
+    """Read an argument that the default serializer has written. This takes half the time of `from_frames`."""
     try:
         return pickle.loads(data, buffers=map(writable, buffers)) if buffers else pickle.loads(data)
     except BaseException as error:  # unpickling runs code of the user

@@ -2,7 +2,8 @@
 
     fork server --Bootstrap--> logging, streams, settings --fork--> Bootstrap.run --> Processor
 
-Little is done after the fork, because a task may wait, and the kernel copies each page that the process writes to.
+Little is done after the fork: a task may be waiting for the process, and the kernel copies each page of memory that the
+process writes to.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A processor (`leave`) joins the threads of user code and runs the handlers of `atexit`. Then the helpers of
 `multiprocessing` and loky see the ends of their pipes, and delete the shared memory that tasks have left. All of this
-may take one second.
+may take at most one second.
 
 A process that a task has forked (`end_forked`) ends when it returns from the task's function, with the exit code of
 `sys.exit` or with a traceback. It runs no handlers of `atexit`, which belong to its parent.
@@ -55,7 +55,7 @@ def _exit_code(error: BaseException | None) -> int:
 
 
 def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
-    """End all that user code has started. The caller then ends the process; after a second, a timer does.
+    """End all that user code has started. The caller then ends the process; if this takes a second, a timer ends it.
 
     Args:
         channel: the descriptor that stays open, because its closing tells the agent that this process has ended.

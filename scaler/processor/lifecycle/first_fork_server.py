@@ -1,8 +1,8 @@
-"""First fork server: a fork server that a process forks before it imports what an agent needs and becomes the agent.
+"""First fork server: forked by the process that will become the agent, before imports that only an agent needs.
 
-It is ready while the agent still starts, and shares the memory of what both have imported. Further fork servers are
-separate programs, because the agent then has connections and values of users. Call `fork` only in a process without
-threads and without sockets that another process waits for.
+The fork server is ready while the agent still starts, and shares with the agent the memory of what was imported before
+the fork. Further fork servers are separate programs, because the agent has connections and values of users by then.
+Call `fork` only in a process without threads and without sockets that another process waits for.
 """
 
 from __future__ import annotations

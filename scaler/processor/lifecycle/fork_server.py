@@ -4,9 +4,9 @@ The agent sends requests (start, kill, interrupt, stop, continue), and the fork 
 started, ended). It has imported what processors need, so that a new processor is ready within milliseconds. When a
 processor ends, the fork server adopts the processes that its tasks have started, and kills them.
 
-When the agent ends in order, processors have a second to end by themselves. Whatever ends the agent, the fork server
-sees the end of their connection, kills all processes below it, and ends. It runs no user code other than preloaded
-modules, opens no ZeroMQ context, and starts no thread.
+When the agent ends in order, processors have a second to end by themselves. However the agent ends, the fork server
+sees the end of its connection to the agent, kills all its own descendants, and ends. It runs no user code other than
+preloaded modules, opens no ZeroMQ context, and starts no thread.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ INTERRUPT_SECONDS = 0.05
 REPORT = struct.Struct("<BIiQ")
 """The format of a report: kind, number, value, and peak memory of an ended processor in bytes.
 
-The number is a processor or, for PRELOADING, a module from 1 on (0: after the last). The value is a process id, an exit
-code, or the `errno` of a failed start.
+The number is that of a processor. For PRELOADING it is that of a module, from 1, or 0 when all modules were imported.
+The value is a process id, an exit code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
-"""the first byte of the message that replaces all further reports if preloading fails; the reason follows as text"""
+"""the first byte of the message that replaces all further reports if preloading fails; the reason, as text, follows"""
 
 AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
@@ -261,7 +261,7 @@ def _raise_out_of_memory_score() -> None:
 
 
 def _append_working_directory() -> None:
-    """Let processors find the modules of the folder in which the cluster was started, after all other modules."""
+    """Let processors import modules from the folder in which the cluster was started, which is searched last."""
     with contextlib.suppress(OSError):
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))

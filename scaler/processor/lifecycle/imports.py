@@ -1,7 +1,8 @@
 """Imports: the fork server imports once what the first functions of a program need, for all its processors.
 
-The program of a local cluster names these modules of installed packages (`client/calls/imports.py`). If an import
-fails, or makes forks unsafe by threads, a GPU or a random generator, a fresh fork server replaces this one.
+The program of a local cluster names these modules of installed packages (`client/calls/imports.py`). An import may
+fail, or make forks unsafe because it starts threads, opens a GPU or makes a random generator. Then a fresh fork server
+replaces this one.
 """
 
 from __future__ import annotations

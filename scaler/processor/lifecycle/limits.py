@@ -1,7 +1,7 @@
 """Limits: the number of tasks and the memory of one process; at a limit a fresh process replaces it.
 
 While a task runs, the system refuses memory above the limit, so that only this task fails, with `MemoryError`. Private
-writable memory counts, shared objects do not, but an argument that is mapped for its task does.
+writable memory counts, also that of an argument which is mapped for its task. Shared objects do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 
 CHECK_BYTES = 64 * 1024 * 1024
-"""The size from which a result is compared with the free memory. The check takes a fraction of the time of a copy."""
+"""The size from which a result is compared with the free memory: the check is cheap, compared with the copy."""
 
 
 def check_memory(frames: Frames, worker: str) -> None:
@@ -41,11 +41,11 @@ class ProcessLimits:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """the most memory used between tasks: 3/4 of the limit, or the memory of a fresh process if that is more"""
+        """memory above which a process is replaced between tasks: 3/4 of the limit, or that of a fresh one if more"""
         self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_check(self, ran: int) -> int:
-        """Return how many tasks may run before the next check of the limits, after `ran` tasks."""
+        """Return how many tasks may run before the next check of the limits. `ran` tasks have run so far."""
         return 1 if self._most_bytes else max(1, self._most_tasks - ran)
 
     def are_reached(self, ran: int) -> bool:

@@ -41,10 +41,13 @@ class PreparationError(ConfigError):
 
 
 def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _number: None) -> str:
-    """Import modules where processors are forked. Before each import, call `announce` with the module's number, from 1.
+    """Import modules in the process that forks processors.
+
+    Args:
+        announce: called before the import of each module, with the number of the module, from 1.
 
     Returns:
-        the name of a random generator that is a global of an imported module, and would be copied; else empty.
+        the name of a random generator that an imported module has as a global, so that forks would copy it; else empty.
 
     Raises:
         PreparationError: if a module cannot be imported, starts threads, which forked processes would not have, or

@@ -6,8 +6,8 @@ Python functions, which `exec` resets, so programs that a task starts have the u
     SIGINT            KeyboardInterrupt in the task
     SIGTERM           ends the process at once
     INTERRUPT_SIGNAL  TaskInterrupt in the task that was cancelled
-    SIGCONT           with hard suspension: the task continues to wait, if it was waiting
-    SIGALRM ...       ignored: the timer of an earlier task, whose handler was removed
+    SIGCONT           with hard suspension: the client reports again that the task waits, if it waits
+    SIGALRM ...       ignored: an earlier task has set a timer, and its handler was removed
 
 Handlers raise only in the code of a task.
 """

@@ -1,7 +1,8 @@
 """Keyring: the keys that a peer tries at one scheduler, and why the scheduler refused them, if it did.
 
-Belongs to a transport. Its sockets use one key at a time, and report the result. A peer has several keys while the key
-of the scheduler is being replaced, and if a host has several names. A peer that has a key never connects without a key.
+Belongs to a transport. The sockets of the transport try one key at a time, and report the result. A peer has several
+keys while the key of the scheduler is being replaced, and if a host has several names. A peer that has a key never
+connects without a key.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 NO_LONGER_LISTED, NOT_LISTED = 500, 400
-"""The ZAP status codes that refuse a key which was accepted before, and an unknown key, in this order."""
+"""The ZAP status codes for refused keys: for a key that was accepted before, and for an unknown key."""
 
 SILENT_REFUSALS = 3
 """The number of silent disconnections in a row that count as a refusal. A scheduler disconnects silently from a peer

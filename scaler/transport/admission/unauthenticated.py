@@ -1,7 +1,7 @@
-"""UnauthenticatedPeers: the connections whose first message was not read yet. Bounds what peers without a key can cost.
+"""UnauthenticatedPeers: the connections whose first message was not read yet, with limits on what they may use.
 
-Each listening socket with keys has one `UnauthenticatedPeers`. A peer is authenticated with its first message. ZeroMQ
-itself ends a handshake that takes too long. Checking connections costs nothing per message.
+A listening socket with keys has one `UnauthenticatedPeers`. A peer is authenticated when its first message has been
+read. ZeroMQ itself ends a handshake that takes too long. Checking connections costs nothing per message.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""The most bytes from an unauthenticated connection. Handshake and hello usually have 700 bytes, at most 8 MiB."""
+"""The limit on the bytes from an unauthenticated connection. Handshake and hello take 700 bytes, at most 8 MiB."""
 FROM_ONE_ADDRESS_MOST = 1024
-"""The most unauthenticated connections of one address. A host needs one connection for each client and cluster."""
+"""The limit on unauthenticated connections of one address. A host needs one connection for each client and cluster."""
 
 
 class UnauthenticatedPeers:
@@ -41,12 +41,13 @@ class UnauthenticatedPeers:
         self._addresses.pop(descriptor, None)
 
     def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors of connections that sent too much, and of the newest connections of an address with
-        too many.
+        """Return the descriptors of the connections that exceed a limit.
+
+        These have sent too many bytes, or are the newest connections of an address that has too many.
 
         Args:
-            has_authenticated: returns whether a message of a connection was read. This may happen before the start of
-                the connection is reported.
+            has_authenticated: returns whether a message of a connection was read. A message may be read before the
+                start of its connection is reported.
         """
         for descriptor in [each for each in self._addresses if has_authenticated(each)]:
             self.close(descriptor)

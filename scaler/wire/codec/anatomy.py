@@ -1,4 +1,4 @@
-"""Anatomy: the size of an item, and the ids that it makes and names, by the annotations of its class.
+"""Anatomy: the size of an item, and the ids that it makes and names, found with the annotations of its class.
 
 Used by the pipe. An item *makes* the id in its first id column: the id of a task, an object or a graph. An item *names*
 all its ids, including those in `object_ids`. Payloads are not read.

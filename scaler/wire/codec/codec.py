@@ -1,4 +1,4 @@
-"""The codec: items to bytes and back, for every message alike.
+"""The codec: turns items into bytes and back, in the same way for every message class.
 
 The annotations of a message class define how each field becomes a column (`columns.py`). The codec knows no message by
 name. All input is untrusted: any fault in the input becomes a `ProtocolError`, and the items take no more memory than a
@@ -31,7 +31,7 @@ from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 MESSAGE_ITEMS = 2048
-"""The most items in one message, all batches together. A receiver refuses a message with more items."""
+"""The limit on the items in all batches of one message. A receiver refuses a message with more items."""
 
 # A numbered message of one segment: the number of segments less one, their size, the pointer to the root (which follows
 # directly and has three words and a pointer), the direction, `number`, `heard`.
@@ -122,7 +122,7 @@ class _ItemCodec:
         read = reader._get_by_field  # noqa: SLF001 - see the module's docstring
         count = read(self._count)
         if not 0 < count <= most:
-            raise ProtocolError(f"a batch has {count} items; a message has from 1 to {MESSAGE_ITEMS} in all")
+            raise ProtocolError(f"a batch has {count} items: expected from 1 to {MESSAGE_ITEMS} in the whole message")
         columns: list[Iterable[Any]] = []
         for _, _, schema, column, has_frames in self._fields:
             raw = read(schema)
@@ -139,7 +139,7 @@ class _ItemCodec:
 def _take(frames: Iterator[Any], length: int) -> tuple[Any, ...]:
     taken = tuple(islice(frames, length))
     if len(taken) != length:
-        raise ProtocolError("fewer payload frames than announced")
+        raise ProtocolError("the message has fewer payload frames than its header announces")
     return taken
 
 
@@ -290,7 +290,7 @@ def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
         message = open_message(_CODECS[direction.name].schema, header)
         return message.number, message.heard
     except Exception as error:
-        raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
+        raise ProtocolError(f"the bytes are not a {direction.name} message: {first_line(error)}") from error
 
 
 def with_heard(header: bytes, heard: int) -> bytes:
@@ -317,9 +317,9 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
     except ProtocolError:
         raise
     except Exception as error:
-        raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
+        raise ProtocolError(f"the bytes are not a {direction.name} message: {first_line(error)}") from error
     if next(supply, None) is not None:
-        raise ProtocolError("more payload frames than announced")
+        raise ProtocolError("the message has more payload frames than its header announces")
     if not frames:
         codec.stencils.learn(batches)
     return batches
@@ -328,7 +328,7 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
 def _decode(codec: _DirectionCodec, message: Any, frames: Iterator[Any]) -> list[Batch[Any]]:
     direction = message._get_by_field(codec.direction_field)  # noqa: SLF001
     if direction != codec.number:
-        raise ProtocolError(f"a message of direction {direction} instead of {codec.number}")
+        raise ProtocolError(f"the message has direction {direction}, and direction {codec.number} was expected")
     batches = []
     most = MESSAGE_ITEMS
     for reader in message._get_by_field(codec.batches_field):  # noqa: SLF001

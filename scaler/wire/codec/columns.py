@@ -30,12 +30,12 @@ LINE_CHARACTERS = 8192
 """The most characters of a line that a task wrote. Of a longer line, the beginning is kept."""
 
 NAMES_MOST = 65_536
-"""the most names in a list of names, checked before the list is split"""
+"""the limit on the names in a list of names, checked before the list is split"""
 
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
-"""The condition for the values of a field, besides the column's type: the second part of the field's annotation."""
+"""The condition for the values of a field, besides its column's type: the second part of the field's annotation."""
 
 
 class ColumnCodec(NamedTuple):
@@ -68,7 +68,7 @@ def _read_options(reader: Any, count: int) -> list[bytes]:
 
 
 def are_options(value: bytes) -> bool:
-    """Return whether the bytes are encoded `RunOptions`, or empty."""
+    """Return whether the bytes are either empty or encoded `RunOptions`."""
     try:
         RunOptions.decode(value)
     except ProtocolError:
@@ -98,7 +98,7 @@ def _read_names(reader: Any, count: int) -> Iterable[str]:
 
 def _printable_names(text: str) -> str:
     if text.count(",") >= NAMES_MOST:
-        raise ProtocolError(f"more than {NAMES_MOST} names in one text")
+        raise ProtocolError(f"a list has more than {NAMES_MOST} names")
     names = text.split(",")
     if text.isprintable() and max(map(len, names)) <= TEXT_CHARACTERS:
         return text  # an agent may have 65,535 of them
@@ -129,7 +129,7 @@ def _number_column(code: str) -> ColumnCodec:
 
     def read(data: bytes, count: int) -> Iterable[int]:
         if len(data) != count * size:
-            raise ProtocolError(f"a column has {len(data)} bytes for {count} numbers of {size}")
+            raise ProtocolError(f"a column has {len(data)} bytes for {count} numbers of {size} bytes each")
         return struct.unpack(f"<{count}{code}", data)
 
     return ColumnCodec(0, write, read)
@@ -183,7 +183,7 @@ def _rows_column(rows: FixedRows) -> ColumnCodec:
     def check(values: list[bytes]) -> list[bytes]:
         for n_bytes in set(map(len, values)):
             if n_bytes % rows.size or n_bytes > rows.most * rows.size:
-                raise ProtocolError(f"a column has {n_bytes} bytes, not at most {rows.most} rows of {rows.size} bytes")
+                raise ProtocolError(f"a value has {n_bytes} bytes, not at most {rows.most} rows of {rows.size} bytes")
         return values
 
     return ColumnCodec(b"", check, lambda reader, count: check(_read_list(reader, count)))

@@ -62,7 +62,7 @@ class ItemKind:
 
 
 def tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return `make(*keys)`, changed so that the function returns a tuple even for a single key or no key."""
+    """Return `make(*keys)`, where `make` is like `itemgetter`, but even one key or no key gives a tuple."""
     if len(keys) > 1:
         return make(*keys)
     if not keys:

@@ -1,8 +1,8 @@
 """Stencil: the bytes that all messages of one shape share, with holes for their values.
 
-Cut and kept by the table of a direction (`stencils.py`). Messages that differ in one value show where that value lies.
-With a stencil, a message is written by filling the holes. A message is read by comparing the bytes around the holes and
-taking the values out.
+Cut and kept by the table of a direction (`stencils.py`). Comparing two messages that differ in one value shows where
+that value lies. With a stencil, a message is written by filling the holes. A message is read by comparing the bytes
+around the holes and taking the values out.
 
 One value may have any length: the arguments or the result of a task, whose length differs in almost every message. The
 bytes after this value move, and some words before the value depend on its length: the size of the message, the
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.wire.codec.item_kinds import FORMATS, ColumnKind, ItemKind, tuple_getter
 
 MESSAGE_BYTES_MOST = 2048
-"""The most bytes of a message with a stencil, not counting a value that may have any length."""
+"""The limit on the size of a message with a stencil, not counting a value that may have any length."""
 
 Write: TypeAlias = Callable[[Sequence[Any]], bytes]
 
@@ -41,7 +41,7 @@ class Hole(NamedTuple):
     format: str
 
     def before(self, offset: int) -> Hole:
-        """Return this hole with its place counted from `offset`, where a part of the message starts."""
+        """Return this hole with positions relative to `offset`, where a part of the message starts."""
         return Hole(self.start - offset, self.end - offset, self.format)
 
 
@@ -82,11 +82,11 @@ class _Layout:
 
 
 class _Takers:
-    """Makes items from the `n_found` values in a message.
+    """Makes items from the `n_found` values that were taken out of a message.
 
     Args:
-        place_of: maps the position of a firm column's value to its position among the found values. A value without an
-            entry is the default of its column.
+        place_of: maps the number of a value, counted over the `firm` columns of all items, to its position among the
+            found values. A value that is missing here is the default of its column.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
@@ -132,7 +132,7 @@ class Stencil:
 
     Args:
         numbers: the holes for the number of the message and for the acknowledged number; may be empty.
-        present: for each of the other holes, the position of its value among all values.
+        present: for each of the other holes: the number of its value, counted over the `firm` columns of all items.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class StretchStencil:
         message: a message in which the value of any length is a single byte, at `start`.
         words: the words that depend on the length of this value. The first word that changes with each byte is the
             length.
-        stretch: the position of this value among all values.
+        stretch: the number of this value, counted as for `Stencil`.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class StretchStencil:
     def write(self, values: tuple[Any, ...], number: int, heard: int) -> bytes:
         stretch = values[self._stretch]
         if type(stretch) is not bytes:
-            raise struct.error("bytes of another type")
+            raise struct.error(f"bytes were expected, not {type(stretch).__name__}")
         length = len(stretch)
         n_words = (length + 7) >> 3
         words = [plain + per_word * n_words + per_byte * length for _, plain, per_word, per_byte in self._words]
@@ -247,7 +247,9 @@ class Cutter:
         self._numbers = numbers
 
     def cut(self, kinds: Sequence[ItemKind], items: Sequence[Any]) -> Stencil | None:
-        """Return the stencil for the shape of `items`; None if it is too large, or a value has no place of its own."""
+        """Return the stencil for the shape of `items`; None if it is too large, or a value is not found in the
+        message.
+        """
         values = _values(kinds, items)
         if values is None:
             return None
@@ -307,7 +309,7 @@ class Cutter:
         return None if overlap else holes
 
     def _probe(self, kinds: Sequence[ItemKind], values: list[Any], changed: int | None = None) -> bytes:
-        """Return a message of the same shape where each byte of the value `changed` differs from all other values."""
+        """Return a message of the same shape: value number `changed` has bytes 0xFE, all other values 0x01."""
         probes = [
             _probe(column, value, 0xFE if index == changed else 0x01) if value else column.default
             for index, (column, value) in enumerate(zip(_firm_columns(kinds), values, strict=True))
@@ -324,9 +326,7 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if any value is neither `bytes` nor `int`. Only the codec can write such a
-    value.
-    """
+    """Return the values of the items; None if any value is neither `bytes` nor `int`: only the codec can write it."""
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
@@ -367,7 +367,7 @@ def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
-    """Return the hole of a value that differs between two messages; None unless exactly this value differs."""
+    """Return the hole of a value, from two messages that differ in this value; None unless they differ only there."""
     if len(plain) != len(changed) or plain == changed:
         return None
     text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]

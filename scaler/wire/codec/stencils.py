@@ -3,14 +3,15 @@
 With one task at a time, each message holds an item or two. Writing or reading such a message through the schema costs
 more than all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same
 fields) have the same bytes except for the values. So after some messages of a shape, a stencil is cut for the shape
-(`stencil.py`). Consecutive items of one kind make one batch of columns, so a stencil needs equal shapes of these items.
+(`stencil.py`). Consecutive items of one kind share one batch of columns. Such items must have equal shapes, or the
+message has no stencil.
 
 The length of arguments and results differs in almost every message. So a second table has the shapes without this
-length. The stencils of the second table take about a microsecond more, and are used if no stencil of the first table
-fits. A length that is very frequent, in written or read messages, gets a stencil in the first table.
+length. Its stencils take about a microsecond more, and are used if no stencil of the first table fits. If a length is
+very frequent, in written or in read messages, the first table gets a stencil for this length.
 
 All other messages go through the codec. Stencils and codec give the same items, so peers need not know of stencils. The
-tables have a fixed largest size, whatever peers send.
+size of the tables is limited, whatever peers send.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from scaler.wire.codec.item_kinds import ItemKind, Shape
 from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Write
 
 ITEMS_MOST = 4
-"""The most items of a message with a stencil."""
+"""How many items a message with a stencil can have."""
 SEEN_BEFORE_CUT = 8
-"""The number of messages of a shape, per item, before a stencil is cut. A cut costs about ten messages per item."""
+"""A stencil is cut after this many messages of a shape, per item. A cut costs as much as ten messages per item."""
 SEEN_BEFORE_CUT_TWICE = 128
-"""How many messages of a shape a stencil for any length serves before the shape gets a stencil for its length."""
+"""After a stencil for any length has served this many messages of one length, a stencil for this length is cut."""
 SHAPES_MOST = 1024
-"""The most shapes that are remembered for one direction. When this number is exceeded, all shapes are forgotten."""
+"""How many shapes are remembered for one direction. When there are more, all shapes are forgotten."""
 CANDIDATES_MOST = 16
-"""The most stencils that are tried for one message size, and the most for any length. Each failed try costs time."""
+"""The limit on the stencils for one message size, and on those for any length. Each failed try takes time."""
 
 
 class _Seen:
-    """The number of messages of a shape that has no stencil of its own."""
+    """Counts the messages of a shape that has no stencil of its own."""
 
     __slots__ = ("count", "stretch")
 
@@ -53,7 +54,7 @@ class Stencils:
     Args:
         kinds: the message classes of the direction.
         write: writes items with the codec, without numbers.
-        numbers_at: the offset of a message's number, which the acknowledged number follows; None without numbers.
+        numbers_at: the offset of a message's number, which precedes the acknowledged number; None: no numbers.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], write: Write, numbers_at: int | None) -> None:
@@ -62,11 +63,13 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """for each shape without its variable length: its stencil, or its number of messages; -1: none can be cut"""
+        """for each shape without its variable length: its stencil, or how many messages it had; -1: no stencil can be
+        cut
+        """
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """for each message size: the number of messages read by stencils for any length since the last cut for it"""
+        """for each message size: how many messages the stencils for any length have read since a cut for this size"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if no stencil fits the items."""

@@ -14,7 +14,7 @@ from scaler.wire.codec.schemas import SCHEMAS, behind, first_line, read, utf8
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
-"""The most entries of the caches of encoded and decoded options. Most tasks of a program share few sets of options."""
+"""The limit on the entries of the caches of encoded and decoded options. Most tasks of a program share options."""
 
 
 SHORT_BYTES = 200
@@ -61,7 +61,7 @@ class TaskFailure(NamedTuple):
             texts = failure.typeName, failure.text, failure.traceback
             return cls(*texts, exception, bases, task_id, behind(payload))
         except Exception as error:  # of any type: a peer can send anything
-            raise ProtocolError(f"not a task failure: {first_line(error)}") from error
+            raise ProtocolError(f"the bytes are not a task failure: {first_line(error)}") from error
 
 
 class RunOptions(NamedTuple):
@@ -181,4 +181,4 @@ def _read(data: bytes) -> RunOptions:
             options.seedSpawns,
         )
     except Exception as error:  # of any type: a peer can send anything
-        raise ProtocolError(f"not the options of a task: {first_line(error)}") from error
+        raise ProtocolError(f"the bytes are not the options of a task: {first_line(error)}") from error

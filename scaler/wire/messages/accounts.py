@@ -1,7 +1,7 @@
-"""Accounts in messages: the number of a root client among those of its owner, and the tag of that owner.
+"""Accounts: an account is one number, made of the tag of an owner and the number of one of the owner's root clients.
 
-Used by the scheduler, which joins number and tag in one integer, and by the queues of agents. A tag depends only on the
-name of an owner, so the owners of runs are the same at another scheduler.
+Used by the scheduler and by the queues of agents. Messages have tag and number in separate fields. A tag depends only
+on the name of an owner, so each scheduler computes the same tags.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TAG_BYTES = 8
 
 
 class HasAccount(Protocol):
-    """A message that names an account."""
+    """A message with the number of a client (`account`) and the tag of its owner (`owner`)."""
 
     @property
     def account(self) -> int: ...
@@ -29,7 +29,7 @@ def tag_of(name: str) -> int:
 
 
 def account_in(item: HasAccount) -> int:
-    """Return the account that a message names."""
+    """Return the account to which a message belongs."""
     return item.owner << NUMBER_BITS | item.account  # `account_of`, without a call for each task
 
 

@@ -1,4 +1,4 @@
-"""Capabilities: the resources of a node that tasks may ask for, as the text of a hello: `gpu=2,licence=1`.
+"""Capabilities: the resources of a node that tasks may request, as the text in a hello: `gpu=2,licence=1`.
 
 Written by the agent from the capabilities of its executor; read by the scheduler. Reading never raises.
 """

@@ -31,7 +31,7 @@ from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColum
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, travels
 
 SCALES = "scale-"
-"""The prefix of the labels of `scaler_scale`'s clients."""
+"""The prefix of the labels by which the clients of `scaler_scale` are recognised."""
 
 
 class GoodbyeKind(IntEnum):
@@ -55,19 +55,24 @@ class InputKnowledge(IntEnum):
 
 
 TOKEN_BYTES = 8
-"""The size of the token by which a resent call, or a resent request that changes a job, is recognised."""
+"""The size of the tokens in calls and in requests that change a job. A token shows that one of these was resent."""
 
 
 class JobVerb(IntEnum):
-    """The kinds of requests about a job. `amount`, `first`, `body` and `frames` are fields of the `JobRequest`."""
+    """The kinds of requests about a job. `amount`, `first`, `body` and `frames` are fields of the `JobRequest`.
+
+    The *terms* of a job are its function, options and limits (JSON). Its *revision* is a number that rises with each
+    change of terms or stored rows. Its *work* is the number of the latest version that changed the function or the
+    rows.
+    """
 
     OPEN = 0
-    """find or create the job with the terms in the body. `amount`: the bits of `JobOpenFlags`. `first`: the revision
-    that the client has compared, if any bit is set
+    """find the job, or create it with the terms in the body. `amount`: `JobOpenFlags`. `first`, if `amount` is not 0:
+    the revision that the client has compared
     """
     ROWS = 1
-    """store `amount` rows from `first` on. The frames: the digests of the rows and their block. The body: the token of
-    the call (8 bytes) and the digest of the range
+    """store `amount` rows from `first` on. The frames: the digests of the rows, and the block of the rows. The body:
+    the token in the terms (8 bytes) and the digest of the range
     """
     OBJECT = 2
     """store an object. The body: the id of the object. `amount`: the `InstructionKind` of the object"""
@@ -75,10 +80,12 @@ class JobVerb(IntEnum):
     """complete the rows: the job has `first` rows"""
     READ = 4
     """return at most `amount` outcomes of rows from `first` on, as soon as row `first` has ended. Body `a`: this client
-    needs the job to run. Body `s`: answer at once, with the next ended rows
+    needs the job to run. Body `s`: answer at once, with the rows from `first` on that have ended
     """
     READ_NEW = 5
-    """return outcomes in the order of the log to which they were written, from place `first` on; body: the log's id"""
+    """return outcomes in the order in which they were written to disk, from position `first` on. The body: the id of
+    the log that has this order
+    """
     SHOW = 6
     """return the state of the job. `amount`: `AT_END` or `VERSIONS`"""
     LIST = 7
@@ -94,14 +101,14 @@ class JobVerb(IntEnum):
     LEAVE = 12
     """report that this client no longer needs the job to run"""
     GIVE = 13
-    """transfer the job to the owner named in the body, unless the job is open; only admins may request this"""
+    """transfer the job, unless it runs, to the owner named in the body; only admins may request this"""
     ATTEND = 14
-    """report that this client uses the job, in each new session; `amount` 1: the client needs the job to run"""
+    """report, in each new session, that this client uses the job; `amount` 1: the client needs the job to run"""
     DIGESTS = 15
     """return the digests of the rows of the range at `first`, and which of these rows have ended"""
     REPLACE = 16
-    """replace a stored range, with the fields of `ROWS`; rows whose digests differ lose their results and run again.
-    `amount`: the revision that the client has compared. The body begins with a token of the request
+    """replace the stored range at `first`; rows whose digests differ lose their results and run again. The frames are
+    those of `ROWS`. `amount`: the revision that the client has compared. The body begins with a token of the request
     """
     ARGUMENTS = 17
     """return the arguments of the row `first`, and the facts of its call"""
@@ -112,7 +119,7 @@ class JobVerb(IntEnum):
 
 
 AT_END, VERSIONS = 1, 2
-"""Values of `amount` in `SHOW`. `AT_END`: answer at the end of the job. `VERSIONS`: add the ended rows by version."""
+"""Values of `amount` in `SHOW`. `AT_END`: answer when the job has ended. `VERSIONS`: add what each version has done."""
 
 
 class JobOpenFlags(IntFlag):
@@ -146,9 +153,9 @@ class JobAnswerKind(IntEnum):
     NOT_FOUND = 3
     """the scheduler has no such job"""
     WAITS = 4
-    """a preliminary answer. The reason is what the job waits for; empty if the job no longer waits"""
+    """a preliminary answer. The reason says what the job waits for; empty if the job no longer waits"""
     CONFLICT = 5
-    """row `first` differs from the stored row, or the job now has other work; the reason describes the difference"""
+    """row `first` differs from the stored row, or the job has other work than the client knows; see the reason"""
     CHANGED = 6
     """the revision of the job is no longer the one that the client has compared; the client must compare again"""
 
@@ -179,13 +186,13 @@ class ClientHello:
     heard: U64 = 0
     """the highest number received from the scheduler, if the client resumes its session"""
     account: U32 = 0
-    """the account number of the client if `resumes` is not 0; its running tasks pass this number to nested tasks"""
+    """the client's account number, if the client had a session. Its running tasks pass this number to nested tasks"""
     dial: U32 = 0
-    """the number of the connection, from 1, because hellos may arrive out of order; 0: not counted"""
+    """the number of this connection, counted from 1, because hellos may arrive out of order; 0: no number"""
     label: Text = ""
     """the name of the program and where it runs, for people"""
     begun: U32 = 0
-    """the `dial` of the hello that started the session, if the client resumes a session; 0: not counted"""
+    """if the client resumes a session: the `dial` of the hello that started the session; 0: no number"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -205,13 +212,13 @@ class Task:
     options: Options = b""
     """encoded `RunOptions`; empty: all options have their defaults"""
     account: U32 = 0
-    """from a client inside a task: the account in its `RunTask`; otherwise 0, and the scheduler sets the account"""
+    """from a client inside a task: the account of that task; otherwise 0, and the scheduler sets the account"""
     frames: FrameColumn = ()
     """the arguments that are too large for the block, in order"""
     rows: RowCount = 0
     """the number of calls, see `scaler.wire.messages.rows`; the payload has a block for each call; 0: one call"""
     owner: U64 = 0
-    """from a client inside a task: the owner in its `RunTask`; otherwise 0, and the scheduler sets the owner"""
+    """from a client inside a task: the owner of that task; otherwise 0, and the scheduler sets the owner"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -233,7 +240,7 @@ class TaskResult:
     status: StatusColumn
     payload: Bytes
     size: U64
-    """0: the result is in the payload; otherwise the size of the result, which is an object with the id of the task"""
+    """the size of a large result, which is an object with the id of the task; 0: the result is in the payload"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if the task was measured; otherwise empty"""
     rows: RowCount = 0
@@ -274,7 +281,7 @@ class GraphNode:
     object_ids: IdRow
     """the ids of the objects among the arguments, as in `Task`"""
     dependencies: PositionRow
-    """the nodes that this node depends on, each once: positions lower than its own, from 0, as little-endian UInt32"""
+    """the positions of the nodes on which this node depends, all before its own, as little-endian UInt32"""
     wanted: U8
     """whether the client wants the result of this node"""
     frames: FrameColumn = ()
@@ -320,7 +327,7 @@ class ClientHeartbeatEcho:
 
     sent_ns: U64
     value_bytes: U64 = 0
-    """the most bytes of one value that the scheduler accepts now; 0: unknown"""
+    """the size up to which the scheduler accepts a value now; 0: unknown"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -343,7 +350,7 @@ class ExplainRequest:
     position: U32 = 0
     """the position of the task in the graph, if the task is a node"""
     wanted: U8 = 0
-    """whether the client waits for the result: a paused worker starts a wanted task next"""
+    """whether the client's program waits for the result now: then a paused worker starts this task next"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -364,7 +371,7 @@ class ExplainResponse:
     past: Reason = ""
     """the reasons why the earlier tries of the task ended, for people"""
     state_ms: U64 = 0
-    """the least number of milliseconds that the task has been in this state; 0: unknown"""
+    """for how many milliseconds the task has been in this state, at least; 0: unknown"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -396,7 +403,7 @@ class InfoRequest:
     workers: U32 = 0
     """the number of workers to wait for, with an answer whenever workers connect; 0: one answer only"""
     restart: U8 = 0
-    """whether all agents replace their worker processes before the answer"""
+    """whether to ask all agents, before the answer, to replace their worker processes"""
     leave: Names = ""
     """the names of workers; each agent of these workers leaves when the running tasks of the agent have ended"""
     cancel: Names = ""
@@ -417,7 +424,7 @@ class InfoResponse:
     waiting_tasks: U32
     """the number of tasks that wait at the scheduler for a worker"""
     refused: Text = ""
-    """why the scheduler refused the part of the request that concerns agents; empty if the scheduler did not refuse"""
+    """why the scheduler refused `restart`, `leave` or `cancel`; empty if it refused nothing"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -478,7 +485,7 @@ class OutputLine:
     time_us: U64
     """the time of the line in microseconds since 1970, by the clock of the worker's host"""
     dropped: U32
-    """the number of lines of the task left out just before this line"""
+    """how many lines of the task are missing between the previous line and this line"""
     name: Text
     """the name of the task"""
     worker: Text
@@ -492,7 +499,7 @@ class OutputResponse:
     number: U32
     """the number of the `OutputRequest` that this response ends"""
     dropped: U32
-    """the number of lines of the task left out, including those before the first stored line"""
+    """how many lines of the task are missing in all, including those before the first stored line"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -508,7 +515,9 @@ class JobRequest:
     amount: U32 = 0
     body: Bytes = b""
     record: Bytes = b""
-    """the id of the job's record (8 bytes) and, for results, its work (4 bytes); empty: the present job of the name"""
+    """the id of the job's record (8 bytes) and, to read results, its work (4 bytes); empty: the present job of this
+    name
+    """
     frames: FrameColumn = ()
 
 

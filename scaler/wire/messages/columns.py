@@ -8,30 +8,32 @@ from scaler.ids import ID_BYTES, GraphId, ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 
 NEEDED_MOST = 65_536
-"""The most objects that a task needs, and the most nodes that a node depends on."""
+"""The limit on the objects that a task needs, and on the nodes on which a node depends."""
 ROWS_BYTES_MOST = 64 * 1024 * 1024
-"""the most bytes of a column of rows whose number has no other limit"""
+"""the limit on the size of a value that consists of rows, if the number of rows has no other limit"""
 
 
 ROWS_MOST = 4096
-"""The most rows of one task."""
+"""How many rows of a map one task can have."""
 
 
 class UpperLimit(NamedTuple):
-    """The rule for a number column with a greatest number, above which the receiver could use too much memory."""
+    """The rule for a number column: the greatest valid number. Greater numbers could cost the receiver too much
+    memory.
+    """
 
     most: int
 
 
 class FixedRows(NamedTuple):
-    """The rule for a bytes column whose values are rows of one size, one after the other."""
+    """The rule for a bytes column: each value is a sequence of rows of `size` bytes, at most `most` of them."""
 
     size: int
     most: int
 
     @classmethod
     def of(cls, size: int) -> FixedRows:
-        """Return the rule for rows whose number is limited only by `ROWS_BYTES_MOST`."""
+        """Return the rule for rows of this size, which are limited only by `ROWS_BYTES_MOST`."""
         return cls(size, ROWS_BYTES_MOST // size)
 
 

@@ -34,7 +34,7 @@ from scaler.wire.messages.directions import (
 )
 
 PROTOCOL_VERSION = 1
-"""The version of the protocol, incremented by every change that an older peer cannot read."""
+"""The version of the protocol. Each change that an older peer cannot read increments it."""
 
 PROFILE = struct.Struct("<QQQ")
 """The profile of a task: wall time and CPU time in microseconds, peak memory in bytes."""
@@ -64,7 +64,7 @@ class TaskStatus(IntEnum):
     TIMED_OUT = 9
     """the task took longer than allowed; the payload is a sentence about the limit, and then the traceback"""
     OUT_OF_MEMORY = 10
-    """the kernel killed the process of the task, for lack of memory; the payload explains how"""
+    """the kernel killed the process of the task, for lack of memory; the payload explains how the process ended"""
 
 
 class OutputStream(IntEnum):
@@ -137,17 +137,17 @@ class HelloReply:
     heard: U64 = 0
     """the highest number received from the peer, if the session resumes"""
     timeout_milliseconds: U32 = 0
-    """the silence after which the scheduler takes the peer for dead; 0: unknown"""
+    """the silence after which the scheduler considers the peer dead; 0: unknown"""
     window_tasks: U32 = 0
-    """the most open tasks of a client; 0: no limit"""
+    """how many open tasks a client may have; 0: no limit"""
     window_bytes: U64 = 0
-    """the most bytes of the arguments of a client's open tasks; 0: no limit"""
+    """how many bytes the arguments of a client's open tasks may have in all; 0: no limit"""
     account: U32 = 0
     """the account number of the client, if the client is outside of tasks"""
     value_bytes: U64 = 0
-    """the most bytes of one value that the scheduler accepts; 0: unknown"""
+    """the size up to which the scheduler accepts a value; 0: unknown"""
     rows: RowCount = 0
-    """the most rows in one task of a client; 0: one row"""
+    """how many rows a task of a client may have; 0: one row"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
@@ -164,7 +164,7 @@ class Chunk:
     transfer: U32
     """the number of the large message, counted among all messages that travel in chunks"""
     sizes: SizeRow
-    """in the first chunk: the bytes of each frame of the large message, header first, as UInt64; otherwise empty"""
+    """in the first chunk: the size of each frame of the large message, header first, as UInt64; otherwise empty"""
     frames: FrameColumn
     """bytes of the frames of the large message, one after the other"""
 
@@ -205,7 +205,7 @@ class PartRequest:
 
     object_id: ObjectIdColumn
     location: Bytes
-    """the location of the requested result; each newer result has another location; empty: a copy is requested"""
+    """the location of the requested result, which differs for each run of the task; empty: a copy is requested"""
     offset: U64
     """the offset of the part in the joined frames of the object"""
     most_bytes: U32
@@ -220,7 +220,7 @@ class ObjectPart:
     """the location in the `PartRequest`"""
     offset: U64
     sizes: SizeRow
-    """in the first part: the bytes of each frame of the object, as consecutive UInt64"""
+    """in the first part: the size of each frame of the object, as consecutive UInt64"""
     frames: FrameColumn
     """the bytes of the part"""
     reason: Text = ""

@@ -19,7 +19,7 @@ WORKER_ROW = struct.Struct("<IIIHHQ8sII")
 - CPU time in permille of a core
 - number of tasks
 - number of queued tasks
-- number of suspended tasks
+- number of blocked tasks
 - flags
 - memory in bytes
 - short id of the running function
@@ -56,7 +56,7 @@ FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
 - microseconds of the runs that succeeded or failed
 - histogram of the durations of these runs (`StateFunction.durations`)
 
-The row is not on the stream. The scheduler adds the rows up.
+The row is not on the stream: the scheduler adds up the rows of all agents.
 """
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""

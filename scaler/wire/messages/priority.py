@@ -1,15 +1,14 @@
-"""Priority: the depth of a task, and within a depth the user's priority, as one number. Greater numbers go first.
+"""Priority: the depth of a task, and within a depth the user's priority, as one number. Greater numbers run first.
 
-A task runs before all tasks of less depth, whatever priority users choose, because tasks of less depth may wait for
-this one. The number is `depth * STEP + user_priority`, which is 0 for most tasks. By default, a child has the user's
-priority of its parent.
+Deeper tasks run first, whatever priorities users choose, because less deep tasks may wait for deeper ones. The number
+is `depth * STEP + user_priority`, which is 0 for most tasks. By default, a child has the user's priority of its parent.
 """
 
 from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""The least and the greatest priority of users, in this order. Of tasks of one depth, negative priorities run last."""
+"""The least and the greatest priority that a user can give. Within a depth, tasks with negative priorities run last."""
 
 DEEPEST = STEP // 2 - 1
 """The greatest depth. Children of a task of this depth have the same depth."""

@@ -29,7 +29,7 @@ class TaskBlocked:
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""
     is_stuck: U8
-    """whether the task waits for `ResumeTask`; if not, one of its threads waits, and the task may resume any time"""
+    """whether the task waits for a `ResumeTask`; if not, one of its threads waits, and the task may resume any time"""
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0
@@ -66,16 +66,16 @@ class EndProcessor:
 
 @travels(PROCESSOR_TO_AGENT)
 class EngineDown:
-    """The report that the host of an engine has lost the engine, or cannot reach the engine."""
+    """The report of an engine's host process that it has lost the engine, or cannot reach the engine."""
 
     is_final: U8
-    """whether this host gives up and ends. If no host of the engine was ever ready, the node also ends then"""
+    """whether this host process gives up and ends. If no host process was ever ready, the node then also ends"""
     reason: Reason
 
 
 @travels(PROCESSOR_TO_AGENT)
 class EngineCapacity:
-    """The number of tasks that the engine of a host can run at once now."""
+    """How many tasks the engine of a host process can run at once now."""
 
     places: U32
 
@@ -90,6 +90,6 @@ class TaskOutput:
     time_us: U64
     """the time of the line in microseconds since 1970"""
     dropped: U32
-    """the number of lines of the task left out just before this line"""
+    """how many lines of the task are missing between the previous line and this line"""
     text: Line = ""
     """the text of the line; empty if this item only reports dropped lines"""

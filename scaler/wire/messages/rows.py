@@ -3,8 +3,8 @@
 A **row** is one call of a map. The field `rows` of a task is the number of its rows. Rows of a task have consecutive
 ids: 8 bytes of the map, and the number of the row. The payload of the task is a table of lengths and a block for each
 row, so that blocks can be cut out without being decoded. The frames of the task are the frames of all rows; each row
-has the same number of frames. When something happens to a single row, each row of the range becomes a task of its own
-at all processes: a **split**.
+has the same number of frames. When something happens to a single row, all processes **split** the range: each of its
+rows becomes a task of its own.
 
 Used by clients, scheduler, agents and processors. This module decodes no block.
 """
@@ -24,16 +24,16 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
 
 RANGE_BYTES = 512 * 1024
-"""The most bytes of arguments of one range, not counting its last row."""
+"""A range gets further rows until its arguments have this size."""
 
 _RANGE_US = 5_000
-"""The longest expected run time of a range. Clients take turns by ranges, so a long range would delay other clients."""
+"""The limit on the expected run time of a range. Clients take turns by ranges: a long range delays other clients."""
 
 _SHORT_US = 1_000
-"""The expected run time below which a range need not shrink towards the end of a map."""
+"""A range with a shorter expected run time need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""A range has at most the remaining rows divided by `_TAIL`, so that workers finish together, unless rows are fast."""
+"""A range has at most one `_TAIL`th of the remaining rows, unless rows are short, so that all workers end together."""
 
 _LEAST_MEAN_US = 0.5
 
@@ -62,7 +62,7 @@ class RowsError(ValueError):
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
-    """Join the blocks of rows to the payload of a range."""
+    """Return the payload of a range, made of the blocks of its rows."""
     return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
 
 

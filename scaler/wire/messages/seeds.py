@@ -15,7 +15,7 @@ from scaler.config import ConfigError
 from scaler.texts import shown
 
 WORDS_MOST = 64
-"""The most 32-bit words of a seed."""
+"""The limit on the 32-bit words of a seed."""
 
 _POOL = 4
 """The number of words of the state of a seed sequence."""

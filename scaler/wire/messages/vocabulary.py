@@ -1,6 +1,6 @@
-"""Vocabulary: the words for why a task waits and how it ended, which programs compare. They never change.
+"""Vocabulary: words for why a task waits and for how it ended. The words never change, because programs compare them.
 
-The scheduler uses the words for its tasks. A client uses the words for all other tasks. Viewers group tasks by words.
+The scheduler uses the words for the tasks that it has, a client for its other tasks. Viewers group tasks by words.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ HELD_RUN = struct.Struct("<16sIH")
 """The encoding of a run that an agent still has: the id of the task, the attempt, and the position of the worker."""
 
 RANDOM_HASHES = 1
-"""The value of `text_hash` for workers whose user has asked for random hash seeds."""
+"""The value of `text_hash` for workers whose user has requested random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. A scheduler starts the tasks of other runs again, unless it knows these runs."""
+"""How many runs a hello can name. The scheduler assigns the tasks of further runs again, unless it knows these runs."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -116,7 +116,7 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """the ids of the objects among the arguments, as in `Task`; a large result has its id once for each argument"""
+    """the ids of the objects among the arguments, as in `Task`; the id of a large result is there once per argument"""
     priority: I32 = 0
     """the priority of the task, as in `Task`"""
     name: Text = ""
@@ -154,7 +154,7 @@ class RunCancel:
 
 @travels(SCHEDULER_TO_AGENT)
 class RecallRequest:
-    """The request to return a queued task that no processor has received, because other workers are idle."""
+    """The request to return a queued task that no processor has received. Sent when other workers are idle."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -163,7 +163,7 @@ class RecallRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class RecallResponse:
-    """The return of a task that has not started and belongs to the scheduler again."""
+    """The report that the agent returns a task that has not started. The task belongs to the scheduler again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -182,7 +182,7 @@ class RunResult:
     status: StatusColumn
     payload: Bytes
     duration_us: U32
-    """the wall time of the call in microseconds, at most the largest UInt32"""
+    """the wall time of the call in microseconds; a longer time than UInt32 can hold is sent as the greatest UInt32"""
     frames: FrameColumn
     """the result, if too large for the payload"""
     profile: ProfileColumn = b""
@@ -215,7 +215,7 @@ class RunStatus:
     attempt: U32
     state: RunStateColumn
     run_ms: U32 = 0
-    """the time since the call started; for a queued run, the time of the worker's present call; 0: unknown"""
+    """for how long the call has run; for a queued run: for how long its worker's present call has run; 0: unknown"""
     pid: U32 = 0
     """the id of the process that runs the task; 0: unknown"""
 
@@ -249,7 +249,7 @@ class RunOutput:
     time_us: U64
     """the time of the line in microseconds since 1970, by the clock of the worker's host"""
     dropped: U32
-    """the number of lines of the task left out just before this line"""
+    """how many lines of the task are missing between the previous line and this line"""
     text: Line = ""
 
 
@@ -268,7 +268,7 @@ class WorkerHeartbeatEcho:
     agents: U32 = 0
     """the number of agents of the scheduler, which each agent reports to the next scheduler"""
     value_bytes: U64 = 0
-    """the most bytes of one value that the scheduler accepts now; 0: unknown"""
+    """the size up to which the scheduler accepts a value now; 0: unknown"""
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -280,13 +280,13 @@ class ProcessorGone:
 
 @travels(SCHEDULER_TO_AGENT)
 class ProcessorNews:
-    """The report whether any message is in transit to a client whose task does nothing but wait."""
+    """The report whether a message is in transit to a client whose task does nothing but wait."""
 
     processor: U32
     wait: U32
     """the number of the wait, as in `ClientResting`"""
     has_news: U8
-    """whether a message was sent to the client; if not, all have arrived, and its process may be stopped"""
+    """whether a message was sent to the client; if not, all have arrived, and the client's process may be stopped"""
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -346,7 +346,7 @@ class LeaveRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class AgentState:
-    """The activity of an agent and its workers; 0: unknown. `scaler.wire.messages.monitor` defines the rows."""
+    """The activity of an agent and its workers. A 0 means unknown. `scaler.wire.messages.monitor` defines the rows."""
 
     host: Text = ""
     engine: Text = ""

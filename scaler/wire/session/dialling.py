@@ -55,7 +55,7 @@ class DialledSession:
         )
 
     def hello(self, item: Any, **last_sent: Any) -> Message:
-        """Return `item`, a hello, as an unnumbered message, with `dial` and the state of the session, if it may resume.
+        """Return the hello `item` as an unnumbered message. Set its `dial`, and to resume the session, also its state.
 
         Args:
             last_sent: fields of the hello whose values change from one hello to the next.

@@ -22,9 +22,9 @@ from scaler.wire.session.streamed import StreamedFrames
 from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 
 MESSAGE_BYTES = 1024 * 1024
-"""The most bytes of a message, unless a single item is larger."""
+"""The limit on the size of a message. Only a message of a single item may be larger."""
 LARGE_BYTES = 64 * 1024
-"""The size above which an item travels in chunks. A pipe uses a quarter of its chunk size instead, if larger."""
+"""The size above which an item travels in chunks; in a pipe, a quarter of its chunk size if that is larger."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
 """the classes whose items must be sent after all items that were put before them"""
@@ -140,7 +140,7 @@ class BulkLane:
 
     def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]] | None:
         """Take the next message, with a chunk of at most `most_bytes`. Return its items, and the items of the lane that
-        are then sent completely; None while the first item waits for a part of a streamed value.
+        are sent completely with it; None while the first item waits for a part of a streamed value.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:

@@ -1,7 +1,7 @@
 """Lost content: replaces an item whose header arrived, and whose content was lost for lack of memory.
 
 Used by the pipe, for items whose loss concerns only one agent, client or task. A value that is too large ends only its
-own task with an error, and not the session that brought the value. Lost content never becomes a success.
+own task with an error, and not the session that brought the value. A lost result never counts as a success.
 """
 
 from __future__ import annotations

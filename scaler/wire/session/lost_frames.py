@@ -1,4 +1,4 @@
-"""Lost frames: stand for the frames of a value for which there was no memory.
+"""Lost frames: stand in for the frames of a value for which there was no memory.
 
 Made by the pipe. The process that holds the value reports why the value is missing.
 """
@@ -29,4 +29,4 @@ class LostFrames(Sequence[Any]):
         return iter(())
 
     def __getitem__(self, _index: Any) -> Any:
-        raise MemoryError(f"it has {self._n_bytes:,} bytes, and this process has no memory for them")
+        raise MemoryError(f"the value has {self._n_bytes:,} bytes, and this process has no memory for them")

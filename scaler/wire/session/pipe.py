@@ -2,8 +2,8 @@
 
 Actors and links put items into the pipe (`put`). An edge sends the messages of the pipe, and gives the pipe the
 received messages. The pipe keeps each message until the other side acknowledges it, so a session resumes on another
-connection. The pipe has two lanes. Small items are always sent first. Large items are sent in chunks, at most a window
-of unacknowledged chunks. A new session has a new pipe.
+connection. The pipe has two lanes. Small items are always sent first. Large items are sent in chunks; at most a window
+of chunks is unacknowledged at a time. A new session has a new pipe.
 
 The pipe has no socket and no clock. Sizes that a peer only announces take no memory.
 """
@@ -47,7 +47,7 @@ WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 CHUNKS_IN_WINDOW = 16
 """The least number of chunks in a window. Chunks are small, because a peer is silent between two chunks."""
 FAST_WINDOWS = 16
-"""The most unacknowledged bytes of small items, in windows. Further items wait, and then share larger messages."""
+"""The limit on unacknowledged bytes of small items, in windows. Further items wait, and then share larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -60,11 +60,12 @@ class Pipe:
     """One side of a session.
 
     Args:
-        window_bytes: the most unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
+        window_bytes: the limit on unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
         counts: the numbers of items written, by class (`Traffic.items`).
         on_acknowledged: called with the items of each numbered message that the other side has acknowledged, in order.
-        room: returns the most bytes of a large message. If a message is larger, only its header is kept.
-        on_bulk_sent: called with items of the bulk lane that were sent completely. Small items are sent before them.
+        room: returns the limit on the size of a large message. If a message is larger, only its header is kept.
+        on_bulk_sent: called with items of the bulk lane that were sent completely. Small items that were put later may
+            have been sent earlier.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class Pipe:
         return encode_message(self._outgoing, items, 0, self.heard, self._counts)
 
     def _take_unsorted(self, messages: list[Message]) -> None:
-        """Encode the queued items in order, many in each message, until a message is too large."""
+        """Encode the queued items in order, many in each message. Stop at items whose message would be too large."""
         unsorted = self._unsorted
         while unsorted and self._fast_bytes < self._fast_most:
             items, number = unsorted[: self._slice], self.last_sent + 1
@@ -213,11 +214,11 @@ class Pipe:
             messages.append((header, frames))
 
     def _has_large(self, frames: Sequence[Any]) -> bool:
-        """Return whether a frame is too large to share a message. Many small frames of one item may share a message."""
+        """Return whether one of the frames of a message is too large to share the message with other items."""
         return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
-        """Subtract items from the counts, because these items were encoded and are not sent in this form."""
+        """Subtract items from the counts: they were encoded, but not sent in this form."""
         if self._counts is not None:
             for item in items:
                 self._counts[type(item)] -= 1
@@ -332,7 +333,7 @@ class Pipe:
         elif chunk.sizes:
             raise ProtocolError("a large message starts while another one is arriving")
         if chunk.transfer != self._n_arrivals:
-            raise ProtocolError(f"a chunk of large message {chunk.transfer} instead of {self._n_arrivals}")
+            raise ProtocolError(f"transfer {chunk.transfer} arrived, and transfer {self._n_arrivals} was expected")
         if not chunk.sizes and not chunk.frames:  # the rest is lost
             self._arrival = None
             return []
@@ -410,7 +411,7 @@ class Pipe:
 
     def _drop_acknowledged(self, heard: int) -> None:
         if heard > self.last_sent:
-            raise ProtocolError(f"a peer acknowledges message {heard}, but the last one is {self.last_sent}")
+            raise ProtocolError(f"a peer acknowledges message {heard}, but the last one sent is {self.last_sent}")
         self.acknowledged = heard
         kept, on_acknowledged = self._kept, self._on_acknowledged
         while kept and kept[0][0] <= heard:
@@ -425,5 +426,5 @@ class Pipe:
 
 def _without_chunks(batches: list[Batch[Any]]) -> list[Batch[Any]]:
     if any(type(batch) is _CHUNKS for batch in batches):
-        raise ProtocolError("an unexpected chunk")
+        raise ProtocolError("an unexpected chunk: only numbered messages may have chunks")
     return batches

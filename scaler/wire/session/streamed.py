@@ -1,9 +1,9 @@
 """Streamed frames: the frames of a value of another process, which are passed on part by part while they arrive.
 
 The object store makes a stream for each value and a `StreamedFrames` for each reader. The bulk lane of the reader's
-pipe takes the bytes as its window opens. A part is requested when a reader is near it, and dropped when no reader is,
-so memory does not grow with the value. Hosts read together: a late host waits until the other hosts have the whole
-value. A host that falls behind may wait until the first host has the value, because copies are then sent on.
+pipe takes bytes as its window allows. A part is requested when a reader will soon need it, and dropped when no reader
+will, so memory does not grow with the value. Hosts read together: a host that starts later, or falls far behind, waits
+until another host has the whole value and can send copies.
 
 A reader has at most `AHEAD` parts in memory, and hosts never make a source send the whole value twice.
 """
@@ -19,18 +19,18 @@ from typing import Any, TypeAlias
 from scaler.pickling.serialization import Frames
 
 PART_BYTES = 512 * 1024
-"""The size of a requested part; the last part of a value is smaller."""
+"""The size of each part that is requested, except for the last part of a value."""
 Source: TypeAlias = tuple[Any, bytes]
 """A host that has a value, and the location of the value there. An empty location means that the host has a copy."""
 FRAMES_MOST = 1 << 16
 """the most frames of a value, and of a transfer"""
 SIZE_MOST = 2**62
-"""The most bytes of a value; greater announced sizes are refused."""
+"""The size from which a value is refused."""
 _SIZE_BYTES = 8
 AHEAD = 4
 """The number of parts that are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The largest fraction of a value that is requested again for hosts that fell behind; then they wait for a copy."""
+"""The fraction of a value that may be requested again for hosts that fell behind. After that, they wait for a copy."""
 
 
 class ValueStream:
@@ -52,7 +52,7 @@ class ValueStream:
         self._parts: dict[int, memoryview] = {}
         self._asked: set[int] = set()
         self._ends = 0
-        """the end of the last part requested so far"""
+        """the offset at which the last requested part ends"""
         self._repeated_bytes = 0
         """the number of bytes requested again for hosts that fell behind"""
 
@@ -173,7 +173,7 @@ class StreamedFrames(Sequence[Any]):
         return iter((self,))  # one frame that stands for all, for the lane
 
     def __getitem__(self, _index: Any) -> Any:
-        raise TypeError("these frames arrive part by part")
+        raise TypeError("the frames of a streamed value cannot be indexed: they arrive part by part")
 
     def __hash__(self) -> int:
         return id(self)

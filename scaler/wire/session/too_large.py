@@ -25,8 +25,8 @@ RAISE_LIMIT = f"{SEND_LESS}; the limit is the setting value_bytes of the schedul
 
 
 def crash_advice(times: int) -> str:
-    """Return the advice for a value, if schedulers have ended `times` times during transfers of this value."""
-    return f"it has ended {times} times during this transfer, so look at its log; {SEND_LESS}"
+    """Return the advice for a value, if the scheduler has ended `times` times while the value was transferred."""
+    return f"the scheduler has ended {times} times during this transfer, so look at its log; {SEND_LESS}"
 
 
 def without_result(result: RunResult, error: ObjectTooLargeError) -> RunResult:

@@ -18,19 +18,20 @@ from scaler.wire.messages.common import Chunk
 from scaler.wire.session.streamed import StreamedFrames
 
 WINDOW_BYTES = 1024 * 1024
-"""The most unacknowledged bytes of the large messages of one side."""
+"""The limit on unacknowledged bytes of large messages from one side."""
 WINDOWS_WITHOUT_NETWORK = 16
 """The factor by which a window between processes of one machine is larger than a window between machines."""
 PARTS_MOST = 1 << 16
-"""The most frames of a large message, its header included."""
+"""The limit on the frames of a large message, its header included."""
 PIECES_MOST = 16
-"""The most pieces of a chunk. A chunk of more pieces is copied into one piece."""
+"""The limit on the pieces of a chunk. If a chunk has more pieces, they are copied into one piece."""
 _SIZE_BYTES = 8
 
 
 def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
-    """Return the most unacknowledged bytes of large messages to a peer at an address. The limit is greater within one
-    machine, where a transfer takes hardly any time, compared with the wait for the peer's turn.
+    """Return the limit on unacknowledged bytes of large messages to a peer at an address.
+
+    The limit is greater within one machine, where a transfer is fast compared with the wait until the peer reads.
     """
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 
@@ -112,7 +113,7 @@ class IncomingTransfer:
     def __init__(self, chunk: Chunk, most_bytes: float = inf) -> None:
         n_parts = len(chunk.sizes) // _SIZE_BYTES
         if not 0 < n_parts <= PARTS_MOST:
-            raise ProtocolError(f"a large message with an invalid table of sizes ({len(chunk.sizes)} bytes)")
+            raise ProtocolError(f"a large message has an invalid table of sizes ({len(chunk.sizes)} bytes)")
         self.number = chunk.transfer
         self._sizes = struct.unpack(f"<{n_parts}Q", chunk.sizes)
         self._parts: list[bytearray] = [bytearray()]
@@ -136,7 +137,7 @@ class IncomingTransfer:
         """
         self.n_bytes += sum(memoryview(frame).nbytes for frame in frames)
         if self.n_bytes > self.announced_bytes:
-            raise ProtocolError("a large message with more bytes than announced")
+            raise ProtocolError("a large message has more bytes than announced")
         if not (self.has_lost_frames and len(self._parts[0]) == self._sizes[0]):
             try:
                 self._keep(frames)

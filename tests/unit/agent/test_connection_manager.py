@@ -58,7 +58,7 @@ def test_an_agent_that_is_refused_until_its_timeout_ends_with_an_error(
         refuse(bench)
     assert bench.ends == [1]
     assert "without a scheduler: the cluster ends. " in caplog.text
-    assert caplog.records[-1].getMessage().endswith("refuses it: another Python is there")
+    assert caplog.records[-1].getMessage().endswith("refuses this cluster: another Python is there")
 
 
 def test_agent_keeps_trying_an_address_that_accepted_it_before_and_refuses_it_now(

@@ -252,7 +252,7 @@ def test_a_result_is_given_up_after_five_schedulers_ended_during_its_transfer(le
     assert kept is innocent
     error = failure_of(given_up)
     assert (error.size, error.budget) == (1000, None)
-    assert "it has ended 5 times during this transfer" in error.cure
+    assert "the scheduler has ended 5 times during this transfer" in error.cure
 
 
 def test_the_count_of_ended_schedulers_is_dropped_with_an_acknowledged_result(ledger: Ledger) -> None:

@@ -521,9 +521,7 @@ class TestObjects:
 
     def test_a_reference_inside_a_value_that_is_no_container_is_refused(self, client: Client) -> None:
         reference = client.send_object(1)
-        with pytest.raises(
-            SerializeObjectError, match="on its own or in a list, tuple, set or dict, or pass its as_is"
-        ):
+        with pytest.raises(SerializeObjectError, match=r"on its own or in a list, tuple, set or dict.* its as_is"):
             client.submit(len, [functools.partial(print, reference)])
 
 

@@ -361,7 +361,7 @@ def test_errors_about_options_and_modules_say_what_to_write(client: Client, sche
             other.options(1)  # type: ignore[arg-type]
 
     for options in (lambda: wrong.options(1), lambda: asyncio.run(of_asyncio())):
-        with pytest.raises(TypeError, match="options without a name must be TaskOptions, not 1"):
+        with pytest.raises(TypeError, match="options takes keywords or a TaskOptions, not 1"):
             options()
     with pytest.raises(scaler.ConfigError, match="modules to send must be modules or paths of modules, not 3"):
         wrong.upload(3)

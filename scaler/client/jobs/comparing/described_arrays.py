@@ -48,7 +48,7 @@ def _array(value: Any, _scope: Scope) -> Shape:
 
 
 def _halves(value: Any) -> tuple[bytes, bytes]:
-    """Return hashes of long floats: of their values rounded to half the size, and of the remainders."""
+    """Return two hashes of an array of long floats: of the values rounded to half the size, and of the remainders."""
     numpy: Any = sys.modules["numpy"]
     short = numpy.complex128 if value.dtype.kind == "c" else numpy.float64
     with numpy.errstate(all="ignore"):
@@ -113,7 +113,7 @@ def _index(value: Any, _scope: Scope) -> Shape:
 
 
 def _values(of: Any) -> tuple[Any, ...]:
-    """Return the type and the values of a column, independent of chunks and blocks."""
+    """Return the type and the values of a column, however pandas divides the column into chunks and blocks."""
     array = of.array
     kind = str(of.dtype)
     numbers = getattr(array, "asi8", None)
@@ -158,7 +158,7 @@ def _classes(module: str, *names: str) -> tuple[type, ...]:
 
 
 def leaf_of(kind: type) -> Leaf | None:
-    """Return the leaf function of a scalar class of NumPy or pandas; None for other classes."""
+    """Return the `Leaf` of a scalar class of NumPy or pandas; None for other classes."""
     if kind in _classes("pandas", "Timestamp"):
         return _timestamp
     if kind.__module__ != "numpy" or not issubclass(kind, _classes("numpy", "generic")):

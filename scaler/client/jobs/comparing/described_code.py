@@ -1,7 +1,7 @@
 """Descriptions of functions and classes: those of the program by their code, all other ones by their names.
 
-Comments, line numbers and docstrings make no difference; a changed constant, name or statement does. Nothing described
-is called.
+Comments, line numbers and docstrings make no difference; a changed constant, name or statement does. No described
+function or class is called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"})
 _OF_MODULES = frozenset({"__name__", "__file__", "__doc__", "__spec__", "__loader__", "__builtins__", "__path__",
                          "__cached__", "__package__"})  # fmt: skip
-"""Globals that depend on the location of a module."""
+"""Globals that Python sets in each module. They are not compared."""
 
 _SKIPPED = frozenset({"__doc__", "__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__",
                       "__slotnames__", "__static_attributes__", "__annotations_cache__", "__annotate_cache__",
@@ -38,11 +38,11 @@ _OF_ENUMS = frozenset({"_value2member_map_", "_hashable_values_", "_unhashable_v
 """Enum attributes that grow during use, or have no order."""
 
 _DOCSTRING = 0x4000000
-"""The flag of code with a docstring, from Python 3.14 on."""
+"""The flag in `co_flags` of code that has a docstring, since Python 3.14."""
 
 
 MODULE = "module "
-"""The start of the name of a part that is the digest of the source of a module."""
+"""The prefix in the name of a part whose value is the digest of a module's source."""
 
 
 class CodePart(NamedTuple):
@@ -57,7 +57,7 @@ class _Read(NamedTuple):
     constants: list[Any]
     names: frozenset[str]
     paths: frozenset[tuple[str, ...]]
-    """each global that the code reads, with the attributes that the code reads from this global at once"""
+    """each global that the code reads, followed by the attributes in the same expression: `a.b.c` is (a, b, c)"""
     imports: frozenset[Import]
 
 
@@ -89,7 +89,7 @@ def _read(code: types.CodeType) -> _Read:
 
 
 def _path(instructions: list[dis.Instruction], index: int) -> tuple[str, ...]:
-    """Return the global that an instruction reads, and the attributes that the next instructions read or set."""
+    """Return the global that an instruction reads, and the attributes that follow it: `a.b.c` is (a, b, c)."""
     path = [instructions[index].argval]
     for each in instructions[index + 1 :]:
         if each.opname not in _ATTRIBUTES:
@@ -133,7 +133,7 @@ def parts_of(function: types.FunctionType, scope: Scope) -> list[CodePart]:
 
 
 def _globals(function: types.FunctionType, scope: Scope) -> Iterator[CodePart]:
-    """Iterate over the globals that a function uses, including those of the program's modules."""
+    """Iterate over the globals that a function uses, and over the globals of the program's modules that it uses."""
     codes = [*_within(function.__code__)]
     used = {name for code in codes for name in code.co_names}
     names = {name for code in codes for name in _read(code).names}
@@ -157,7 +157,7 @@ def _held(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _value_of(path: tuple[str, ...], known: dict[str, Any]) -> Any:
-    """Return the value at the end of a path through modules. Of a module found there, all attributes may be read."""
+    """Follow a path, which leads through modules, to its value. If it is a module, code may read all its attributes."""
     value = known.get(path[0])
     for name in path[1:]:
         value = vars(value).get(name) if isinstance(value, types.ModuleType) else None
@@ -217,7 +217,7 @@ def _class(kind: type, scope: Scope) -> Shape:
 
 
 def _is_of_pydantic(name: str) -> bool:
-    """Return whether pydantic derives an attribute from the fields of a class, and puts ids of this process into it."""
+    """Return whether pydantic makes an attribute from the fields of a class; the attribute has ids of this process."""
     return name.startswith("__pydantic_") and name not in ("__pydantic_fields__", "__pydantic_decorators__")
 
 
@@ -292,7 +292,7 @@ _HANDLERS: dict[type, Handler] = {
 
 
 def handler_of(kind: type) -> Handler | None:
-    """Return the handler of a class of code objects; None for other classes."""
+    """Return the handler of a class of functions, classes, modules and the like; None for other classes."""
     if issubclass(kind, type):
         return _class
     if issubclass(kind, types.ModuleType):

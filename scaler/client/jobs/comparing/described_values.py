@@ -1,4 +1,4 @@
-"""Descriptions of Python values: known classes have a handler here, other values are described as pickled.
+"""Descriptions of Python values: known classes have a handler here, other values are described by their pickled form.
 
 A value of an unknown class is accessed only through the methods that pickling it calls.
 """
@@ -69,7 +69,7 @@ LEAVES: dict[type, Leaf] = {
         lambda value: ("path", type(value).__name__, str(value)),
     ),
 }
-"""Classes whose values have only plain parts."""
+"""Class -> the `Leaf` that describes its values."""
 
 
 def _sequence(value: Any, _scope: Scope) -> Shape:
@@ -144,7 +144,7 @@ def _reference_as_is(value: Any, _scope: Scope) -> Shape:
 
 
 def _random(value: Any, scope: Scope) -> Shape:
-    """Describe a generator by its state, unless it is the global one, which each process seeds."""
+    """Describe a random generator by its state. A global one, which each process seeds, is described by its class."""
     if scope.is_verifying or is_global_generator(value):
         return Shape(("global", class_name(type(value))))
     return _object(value, scope)
@@ -162,7 +162,7 @@ def _by_class(value: Any, _scope: Scope) -> Shape:
 
 
 def _object(value: Any, _scope: Scope) -> Shape:
-    """Describe an object by its pickled form. Raises any exception of its class."""
+    """Describe an object by its pickled form. Raises what the methods of its class raise."""
     kind = type(value)
     reduce = copyreg.dispatch_table.get(kind)
     reduced: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -200,7 +200,7 @@ def _is_default(kind: Hashable) -> bool:
 
 _BY_CLASS = ("threading", "_thread", "asyncio.locks", "multiprocessing.synchronize", "scaler.client.client",
              "scaler.client.caller", "scaler.client.aio.client", "scaler.client.aio.caller")  # fmt: skip
-"""Modules of locks and clients, whose values are described by their class only."""
+"""Modules of locks and clients. Values of their classes are described by class only."""
 
 _OF_PROCESSES = (threading.Thread, threading.local, random.SystemRandom, type(os.environ))
 """Classes whose values belong to one process; described by their class only."""
@@ -209,7 +209,7 @@ _FIELD = "_ctypes.CField"
 """The class of the attributes that ctypes derives from `_fields_`."""
 
 _CACHES = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-"""Weak containers, whose contents do not count; described by their class only."""
+"""Weak containers. Their contents are not compared: they are described by their class only."""
 
 _HANDLERS: dict[type, Handler] = {
     tuple: _sequence,

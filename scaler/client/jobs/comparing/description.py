@@ -1,4 +1,4 @@
-"""Description: a hash of any value that is equal in each process for equal values, and differs for different values.
+"""Description: a hash of any value. Equal values have equal hashes in every process; others differ.
 
     value --handler--> Shape: a head and parts --each part--> a plain value, a leaf, or the hash of its own shape
                                                                             |
@@ -10,9 +10,9 @@ can be cached for a call. Only parts of a cycle refer to each other by position.
 are described apart from the row that refers to them, so that their description is the same in each row.
 
 A value that cannot be compared is described by its class, and reported. A class with its own pickling methods is
-trusted if its first value has the same description after it was pickled and unpickled.
+trusted if the first of its values has the same description after it was pickled and unpickled.
 
-No value makes a description raise, and no value is changed.
+Describing a value never changes it and never raises an error, whatever the value is.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ PARTS_MOST = 4096
 """The number of parts of a value that are hashed at a time."""
 
 _SMALL = 32
-"""The fewest parts of a value whose description is cached; describing smaller values again costs less."""
+"""The least number of parts for which the description of a value is cached. Smaller values are described again."""
 
 _NEGATIVE_NAN, _NAN = b"g\0\0\0\0\0\0\xf8\xff", b"g\0\0\0\0\0\0\xf8\x7f"
-"""Two values, as marshal writes them: `inf - inf`, and `nan`."""
+"""Two forms of NaN in marshal's output: that of `inf - inf`, and that of `nan`."""
 
 
 def written(parts: Any) -> bytes:
-    """Serialise plain values: equal values give equal bytes, however they are shared."""
+    """Serialise plain values. Equal values give equal bytes, whether or not they are the same object."""
     # Version 2 of the format does not depend on reference counts.
     data = marshal.dumps(parts, 2)
     return data.replace(_NEGATIVE_NAN, _NAN) if _NEGATIVE_NAN in data else data
 
 
 class KnownClasses:
-    """The handlers of classes, and whether the pickled form of each is deterministic."""
+    """The handlers of classes; and for each class, whether pickling keeps the description of a value."""
 
     def __init__(self) -> None:
         self.leaves = {**described_values.LEAVES}
@@ -87,16 +87,17 @@ class KnownClasses:
 class _Context:
     """The path from a row, a class or a function to the value being described, and the cycles found on it.
 
-    The algorithm is Tarjan's: a value that refers to an earlier one stays in `order` until that one is described.
+    The algorithm is Tarjan's: a value that refers to an earlier value stays in `order` until the earlier one is
+    described.
     """
 
     def __init__(self, is_code: bool) -> None:
         self.is_code = is_code
         self.order: list[Any] = []
         self.places: dict[int, tuple[int, int]] = {}
-        """position and depth of each value in `order`; the depth is -1 once the value has left the path"""
+        """`id` of each value in `order` -> its position and depth; the depth is -1 once the value has left the path"""
         self.known: dict[int, tuple[Token, str, Any]] = {}
-        """descriptions of values of cycles, and of values that contain them, by `id`"""
+        """descriptions of values that belong to a cycle or contain one, by `id`"""
 
 
 class _Frame:
@@ -108,9 +109,9 @@ class _Frame:
         self.rest: Iterator[Any] = iter(shape.parts)
         self.parts: list[Token] = [shape.head]
         self.n_parts = 0
-        """the number of parts hashed, including those of uncached parts"""
+        """the number of hashed parts, including the parts of each part that is not cached"""
         self.position = self.low = len(context.order)
-        """two positions in the context: that of the value, and the first one to which the value refers"""
+        """the position of the value in the context; `low`: the lowest position to which the value refers"""
         self.is_pure = True
         """whether neither the value nor a part of it belongs to a cycle"""
         self.trouble = shape.trouble
@@ -226,7 +227,7 @@ class Descriptions:
         stack.append(_Frame(part, shape, context, len(stack)))
 
     def _finish(self, frame: _Frame, parent: _Frame, token: Token) -> None:
-        """Add the token of a described value to its parent, and cache it where it does not depend on the path."""
+        """Add the token of a described value to its parent. Cache the token unless it depends on the path."""
         value, context = frame.value, frame.context
         if frame.shape.defines_pickling and not frame.trouble and not self._is_steady(value):
             frame.trouble = _named(value)
@@ -252,7 +253,7 @@ class Descriptions:
         parent.parts.append(token)
 
     def _is_steady(self, value: Any) -> bool:
-        """Return whether the first value of the class of `value` has kept its description through pickling."""
+        """Return whether pickling and unpickling kept the description of the first described value of this class."""
         kind = type(value)
         if self._scope.is_verifying:
             return True

@@ -1,7 +1,8 @@
 """Fingerprint: hashes of the parts of a function, by which another process recognises the same function.
 
-The parts are its code, the values that the code uses, and the sources of modules that it imports when it runs.
-Comments, line numbers, docstrings and the hash seed make no difference. The function is never called.
+The parts are the code of the function, the values that the code uses, and the sources of the modules that the code
+imports when it runs. Comments, line numbers, docstrings and the hash seed make no difference. The function is never
+called.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Found = Iterator[tuple[str, Any]]
 
 
 class Fingerprint:
-    """The hashes of a function's parts by their displayed names, and the parts that cannot be compared."""
+    """The hashes of a function's parts, by the displayed names of the parts; and the parts that cannot be compared."""
 
     def __init__(self, parts: dict[str, str], not_compared: list[str]) -> None:
         self.parts, self.not_compared = parts, not_compared

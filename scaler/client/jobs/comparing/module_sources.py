@@ -2,8 +2,8 @@
 
     imports of a function --resolve--> modules --parse--> digests, and imports of their own --resolve--> ...
 
-The source of such a module counts, loaded or not, so that two runs of a program agree if they load it at different
-times. No module is imported or run for this.
+The source of such a module is compared even if the module is not loaded, because two runs of a program may load it at
+different times. No module is imported or run for this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Import(NamedTuple):
     """An import of a module, and of names from it."""
 
     module: str
-    """the name of the module, after a dot for each level of a relative import"""
+    """the name of the module, with one dot in front for each level of a relative import"""
     names: tuple[str, ...] = ()
     """the names imported from the module; empty for `import module`"""
 
@@ -46,14 +46,14 @@ class _Parsed(NamedTuple):
 
 
 class ModuleSources:
-    """The sources of the program's modules, each found once; `known` has the sources of the modules that travel."""
+    """Finds the source of each module of the program, once. `known` has the sources of the modules that travel."""
 
     def __init__(self, known: Mapping[str, bytes]) -> None:
         self._known = known
         self._found: dict[str, _Module | None] = {}
 
     def digests(self, imports: Iterable[Import], package: str, names: Iterable[str] = ()) -> dict[str, str]:
-        """Return, by name, the digests of the program's modules that are executed by imports, directly or not.
+        """Return, by name, the digests of the program's modules that these imports execute, directly or indirectly.
 
         Args:
             package: the package that relative imports start from.
@@ -80,9 +80,10 @@ class ModuleSources:
             yield from self._targets(name, each.names, package)
 
     def _targets(self, name: str, names: tuple[str, ...], package: str) -> Iterator[str]:
-        """Iterate over the modules that an import executes, except packages that the importing module is in.
+        """Iterate over the modules that an import executes.
 
-        These packages have been executed before. They count only if the import takes a name that they define.
+        The packages around the importing module were executed before. They are included only if the import takes a name
+        that they define.
         """
         submodules = [each for each in (f"{name}.{inner}" for inner in names) if self._find(each) is not None]
         yield from submodules
@@ -192,7 +193,7 @@ def parse(text: bytes) -> _Parsed:
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 IMPORTERS = frozenset({"import_module", "__import__"})
-"""Functions that import the module that a text names."""
+"""Functions that import a module whose name is their argument."""
 
 
 def _imports(node: ast.AST) -> Iterator[Import]:

@@ -1,7 +1,7 @@
-"""Row digests: hashes of rows by which they are compared in another process.
+"""Row digests: hashes by which rows are compared in another process.
 
-Rows of plain values are hashed as serialised by marshal, other rows by their description. No value makes a call here
-raise.
+Rows of plain values are hashed in the form that marshal writes, other rows by their description. The functions here
+never raise an error, whatever the rows contain.
 """
 
 from __future__ import annotations
@@ -103,5 +103,5 @@ class RowDigests:
 
 
 def range_digest(row_digests: bytes) -> bytes:
-    """Return the digest of a range whose rows are not all plain, given their digests."""
+    """Return the digest of a range from the digests of its rows, which are not all plain."""
     return hashlib.blake2b(row_digests, digest_size=RANGE_BYTES).digest()

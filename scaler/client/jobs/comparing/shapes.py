@@ -1,4 +1,4 @@
-"""Shapes: the head and the parts of a value, as `description` traverses it, without knowledge of single classes."""
+"""Shapes: the head and the parts into which a value of any class is split, for `description` to traverse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAIN = ("__main__", "__mp_main__")
 
 
 class Shape(NamedTuple):
-    """The parts of a value."""
+    """A value, split into a head and parts."""
 
     head: Any
     """the kind of the value: a plain value, or a tuple of plain values"""
@@ -40,7 +40,8 @@ class Scope:
     Args:
         own_modules: the modules that travel with the function, with their sources if it is a mapping.
         content_of: returns the hash of the object that a reference refers to.
-        is_verifying: whether the value is compared with a copy of itself: random generators count by their class.
+        is_verifying: whether the value is compared with a copy of itself. Random generators are then described by
+            class.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Scope:
 Handler: TypeAlias = Callable[[Any, Scope], Shape]
 
 Leaf: TypeAlias = Callable[[Any], "tuple[Any, ...] | None"]
-"""A function that describes a value by a tuple of plain values; it returns None if the value has parts."""
+"""A function that describes a value by a tuple of plain values. It returns None if the value has parts."""
 
 
 def name_of(value: Any) -> str:
@@ -90,7 +91,7 @@ class Attributes:
 
 
 def attributes_of(values: Any) -> Any:
-    """Return the state of an object, with attribute dicts wrapped, to distinguish them from dicts among the values."""
+    """Return the state of an object. Its dict of attributes becomes `Attributes`; dicts among the values stay dicts."""
     if type(values) is dict:
         return Attributes(values)
     if type(values) is tuple and len(values) == 2:  # of a class with slots

@@ -2,8 +2,8 @@
 
 The requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all
 processors are lost too. The proxy then ends the processes that tasks have started, and fails; its supervisor starts
-fork server and processors again. If a node's first fork server cannot preload a module, or ends during its import, the
-agent ends at once.
+fork server and processors again. If a node's first fork server cannot preload a module, or ends while it imports one,
+the agent ends at once.
 
 The proxy never forks, and never blocks on a processor or on a stopped fork server.
 """
@@ -64,7 +64,7 @@ class _ForkServerLost:
 
 
 class _Requests:
-    """The requests not yet written to the fork server, which may be stopped, with the descriptors of each request."""
+    """Unwritten requests to the fork server, with the descriptors of each: a stopped fork server reads no requests."""
 
     def __init__(self, shell: Shell, connection: socket.socket) -> None:
         self._shell = shell

@@ -3,13 +3,13 @@
     Pool (rest for one)
       ForkServerProxy                   the fork server, which forks; when it is lost, so are all processors
       processors (one for one)
-        ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
-        extra ones                     coming -> up -> slot's work -> down; started for a slot, not replaced
+        ProcessorProxy 0 .. n-1        coming (starts) -> up (is ready, runs tasks) -> down (has ended); replaced
+        extra ones                     the same, but started when a slot requests one, and not replaced
 
-A processor that dies after it was ready is replaced at once, which is no failure. A processor that never gets ready is
-a failure, and so is the loss of the fork server: the pool retries with back-off, without limit. But before the first
-processor of a node is ready, too many failures end the agent, since its installation must be broken. The agent ends at
-once if a module cannot be preloaded, or if the initializer has failed for each worker.
+A processor that dies after it was ready is replaced at once; this does not count as a failure. A failure is a processor
+that never gets ready, or the loss of the fork server: then the pool retries with back-off, without limit. But before
+the first processor of a node is ready, too many failures end the agent, since its installation must be broken. The
+agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """If a processor was ever ready, start another process. Otherwise end the agent when each worker has failed."""
+        """Start another process, if any processor of this node was ever ready.
+
+        Otherwise end the agent as soon as the initializer has failed for each worker.
+        """
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return

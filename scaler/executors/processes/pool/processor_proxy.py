@@ -1,13 +1,13 @@
 """ProcessorProxy: the agent's end of one processor process and of the channel to it.
 
-It passes mail of its slot to the process and reports everything to the slot. The proxy of the fork server starts and
-signals the process.
+It passes messages of its slot to the process, and the reports of the process to the slot. The proxy of the fork server
+starts and signals the process.
 
     coming --ProcessorReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
 
-If a process dies after it was ready, its proxy ends in good order, because a task that kills its processor is not a
-failure of the node. The proxy never blocks on a processor.
+If a process dies after it was ready, its proxy ends normally: a task that kills its processor is not a failure of the
+node. The proxy never blocks on a processor.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ProcessorNotStartedError(ExplainedError):
 
 @message
 class _ReadyDue:
-    """Proxy to itself, by timer: `READY_SECONDS` after the start, fail unless the process is ready."""
+    """Proxy to itself, by timer, `READY_SECONDS` after the start: fail unless the process is ready."""
 
 
 class _Numbered(Protocol):
@@ -110,7 +110,7 @@ _numbers = count(1)
 
 
 def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
-    """Mark the handler of messages to this processor. Messages to an earlier processor at this address are dropped."""
+    """Mark a method as the handler of a message type. Messages to an earlier processor at this address are dropped."""
 
     def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
         @handles(one)
@@ -204,7 +204,9 @@ class ProcessorProxy(Actor):
                 self._end_broken()
 
     def _end_broken(self) -> None:
-        """Kill the process, whose channel is broken. The process broke the channel unless it was already exiting."""
+        """Kill the process, whose channel is broken. Unless the process was exiting, the reason is that it closed the
+        channel.
+        """
         if not is_exiting(self._pid):
             self._killed_because = _CLOSED
         self._signal(KILL)
@@ -374,7 +376,7 @@ class ProcessorProxy(Actor):
         )
 
     def _unprepared(self, exit_code: int) -> str:
-        """Return how the initializer has kept the process from getting ready; empty if the cause is another."""
+        """Return why the process did not get ready, if the initializer is the cause; otherwise an empty text."""
         if self._is_ready or not self._has_initializer:
             return ""
         if self._progress.failure:
@@ -385,7 +387,7 @@ class ProcessorProxy(Actor):
         return "" if self._killed_because else how
 
     def _report_end(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
-        """Report the end of the process to the slot, after all that the process has written.
+        """Read what the process has still written, and then report its end to the slot.
 
         Args:
             is_failure: whether this proxy fails, so that the pool starts another process.
@@ -404,7 +406,7 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. If the whole agent ends, the kill is not executed, and the process ends by itself."""
+        """Kill the process. When the whole agent ends, nothing executes this kill: the process ends by itself."""
         self._end(is_failure=False)
 
     def on_failure(self, *_error: object) -> None:

@@ -34,7 +34,7 @@ INSIST_SECONDS = 0.02
 
 @message
 class StopDue:
-    """Check whether the runs that must end in this processor have ended."""
+    """Slot to itself, by timer: check whether the runs that must end in this processor have ended."""
 
     number: int
 
@@ -45,7 +45,7 @@ class _Stop:
 
     ends: dict[RunKey, End]
     interrupted: int = 0
-    """the number, in this processor, of the task that was interrupted last"""
+    """the number that the last interrupted task has in this processor; 0: no task was interrupted"""
     kill_at: float = 0.0
 
 
@@ -70,7 +70,7 @@ class Cancellation:
         self._reasons.pop(processor.number, None)
 
     def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
-        """Return the runs of this processor that must end, or None. The caller removes each run that it answers."""
+        """Return the runs of this processor that must end, or None. Whoever reports the end of a run removes it."""
         stop = self.stops.get(processor.number)
         return stop.ends if stop is not None and stop.ends else None
 
@@ -79,7 +79,7 @@ class Cancellation:
         return self._reasons[processor.number]
 
     def stop(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
-        """End these runs in the processor. A run that must end already keeps its first reason."""
+        """End these runs in the processor. If a run has to end already, the earlier reason stays."""
         stop = self.stops.get(processor.number)
         if stop is not None:
             stop.ends = ends | stop.ends

@@ -1,9 +1,9 @@
 """Prefetch: decides how many tasks a worker sends to a processor at a time.
 
-Tasks in a processor cannot be moved to other workers, so a processor gets a few milliseconds of expected work, and only
-tasks whose objects it has (see `supplies.py`). Behind a longer task, up to `NEXT_US`, the processor gets one more task:
-otherwise, while tasks occupy all cores, the processor would idle until the agent gets a core. A processor gets more
-rows of ranges than single tasks, so that it can return several results at once.
+Tasks in a processor cannot be moved to other workers. So a processor gets only a few milliseconds of expected work, and
+only tasks whose objects it has (see `supplies.py`). A processor with one longer task (up to `NEXT_US`) gets one more:
+otherwise, while tasks occupy all cores, it would idle after the first task until the agent gets a core. A processor
+gets more work in ranges than in single tasks, so that it can return several results at once.
 
 A single task for an empty processor is sent at once, and its duration is estimated afterwards (`weigh`).
 """
@@ -22,16 +22,16 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.worker import RunTask
 
 HELD_US = 6_000.0
-"""The most work that a processor with more than two single tasks holds. When half of it is done, more is sent."""
+"""How much expected work a processor with more than two single tasks may hold. When half is done, more is sent."""
 TOGETHER_US = 50_000.0
-"""The most work that a processor holds in ranges: all that the scheduler sends ahead of time."""
+"""How much expected work a processor may hold in ranges: as much as the scheduler sends ahead of time."""
 NEXT_US = 25_000.0
-"""The longest task that a processor holds together with another task."""
+"""The longest expected duration of a task that a processor holds together with another task."""
 UNKNOWN_US = 50_000.0
 """The estimate for a function of which no call has ended. Its calls neither wait behind tasks nor make tasks wait."""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
-"""The most bytes of arguments in one portion of tasks, unless a single task has more."""
+"""How many bytes of arguments one portion of tasks may have; a single task may have more."""
 OVERHEAD_US = 5.0
 """The time that a task takes in the processor in addition to the call itself."""
 FUNCTIONS_REMEMBERED = 10_000
@@ -56,8 +56,8 @@ class Prefetch:
         """Move tasks from the queue to the processor: as many as fit, and only those whose objects the processor has.
 
         Args:
-            together_us: the most work that the processor holds in ranges.
-            most: the largest number of tasks that the processor holds; a range counts as one task.
+            together_us: how much expected work the processor may hold in ranges.
+            most: how many tasks the processor may hold; a range counts as one task.
         """
         if self.unweighed is not None:
             self.weigh()

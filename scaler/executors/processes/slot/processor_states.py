@@ -1,7 +1,7 @@
 """The states of a processor in its slot, as a table from state and event to the next state.
 `docs/reference/processor-states.md` is drawn from this table.
 
-An event that is not in the row of the state, and not among `IGNORED`, raises and does not change the state.
+For an event that is neither in the row of the state nor among `IGNORED`, `next_state` raises.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ State = NewType("State", str)
 Event = NewType("Event", str)
 
 STARTING = State("starting")  # its process is being started
-IDLE = State("idle")  # holds no tasks, and not the slot
+IDLE = State("idle")  # holds neither tasks nor the slot
 RUNNING = State("running")  # holds the slot: it receives tasks and executes them
 BLOCKED = State("blocked")  # its task waits for other tasks and has given up the slot
 RESUMABLE = State("resumable")  # its blocked task can resume, and waits for the slot
@@ -25,16 +25,16 @@ FINAL = frozenset({ENDED})
 KILLED_STATES = frozenset({KILLED, DISTRUSTED})
 
 READY = Event("ready")  # its process waits for work
-GET_SLOT = Event("get slot")  # it is next, or it requested the slot, or its task resumes while the slot is free
-LOSE_SLOT = Event("lose slot")  # another processor gets the slot, and it holds no tasks
+GET_SLOT = Event("get slot")  # its turn has come, it requested the slot, or its task resumes while the slot is free
+LOSE_SLOT = Event("lose slot")  # another processor gets the slot; this one holds no tasks
 BLOCK = Event("block")  # its task waits for other tasks
 REQUEST_SLOT = Event("request slot")  # the tasks that its task waited for have ended
-RESUME = Event("resume")  # without the slot: its task must end, was resumed by another of its threads, or has ended
+RESUME = Event("resume")  # it runs without the slot, because its blocked task has resumed or ended, or must end
 FINISH = Event("finish")  # it has returned the results of all tasks that it held
 DISMISS = Event("dismiss")
 STAY = Event("stay")  # it cannot end: a client in it has open tasks
 KILL = Event("kill")  # a task did not end in time
-DISTRUST = Event("distrust")  # a result was not that of the task at its place
+DISTRUST = Event("distrust")  # a result was not that of the expected task
 DIE = Event("die")  # its process has ended
 
 TRANSITIONS: dict[State, dict[Event, State]] = {

@@ -46,15 +46,15 @@ Mail: TypeAlias = dict[type, Callable[[Any], None]]
 Now: TypeAlias = Callable[[], float]
 """Returns the present time, in seconds."""
 Schedule: TypeAlias = Callable[[float, object], Timer]
-"""Sends a message to the slot after some seconds."""
+"""Sends a message to the slot after the given number of seconds."""
 Held: TypeAlias = tuple[RunTask, float]
-"""A task in a processor, with its expected microseconds. All rows of a range share one entry, with the microseconds of
-one row.
+"""A task in a processor, and its expected duration in microseconds. A range is repeated for each of its rows, with the
+duration of one row.
 """
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Yield each entry once, with a list of all its repetitions: a range is repeated for each of its rows."""
+    """Yield each distinct entry with the list of its occurrences: the entry of a range occurs for each row."""
     for _id, same in groupby(held, key=id):
         entries = list(same)
         yield entries[0], entries
@@ -78,7 +78,7 @@ class ProcessorRecord:
     results_seen: int = 0
     pid: int = 0
     extra_rows: int = 0
-    """how many more entries than tasks `held` has, because a range has one entry for each of its rows"""
+    """the number of entries in `held` minus the number of tasks: a range is one task, with an entry for each row"""
 
     @property
     def n_held(self) -> int:
@@ -169,7 +169,7 @@ class Processors:
         return len(self._coming)
 
     def blocked_task(self, processor: ProcessorRecord) -> RunTask | None:
-        """Return the blocked task of this processor, or None. A task that asks to resume still counts as blocked."""
+        """Return the blocked task of this processor, or None. A resumable task still counts as blocked."""
         return self._blocked.get(processor.number)
 
     # Start and end
@@ -245,11 +245,11 @@ class Processors:
         self._blocked[processor.number] = task
 
     def ask(self, processor: ProcessorRecord) -> None:
-        """Record that the blocked task of a processor could resume."""
+        """Record that the blocked task of a processor can resume, and requests the slot."""
         self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:
-        """Return the resumable processor whose task has the greatest priority; among equals, the earliest to ask."""
+        """Return the resumable processor whose task has the greatest priority; among equals, the longest resumable."""
         blocked = self._blocked
         return max(self._by_state[RESUMABLE].values(), key=lambda processor: blocked[processor.number].priority)
 

@@ -1,13 +1,13 @@
 """Recall: takes back the tasks in a processor behind a task that takes long, waits, or must end.
 
 Such tasks would be late, and cannot move to other workers, so they return to the queue. But the slot cannot see which
-task a processor is about to start:
+task a processor is about to start. So it withholds the tasks on the progress page, and looks again some milliseconds
+later:
 
-    withhold (the page) --some milliseconds--> has the same task been executed all the time?
-                                                 yes: it has seen the page; the tasks behind are taken back
-                                                 no:  it answers for each task that it did not start
+    still the same task executes   -->  the processor has seen the page; the tasks behind are taken back
+    another task executes          -->  the processor keeps the tasks, and answers for each that it does not start
 
-A processor stays under watch while it holds several tasks. A task that may have been started is never taken back.
+A processor is watched while it holds several tasks. A task that may have been started is never taken back.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""How long no result may arrive before the tasks behind the first task are taken back; at least twice its estimate."""
+"""How long a processor may return no result before the tasks behind its first task are taken back; at least twice the
+expected duration of the first task.
+"""
 TOGETHER_SECONDS = 0.035
-"""The additional time for ranges, because results of a range wait in the processor for each other (see `uplink.py`)."""
+"""The additional time for ranges: a processor keeps results of a range, to return them together (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. The processor needs only a few memory accesses."""
 
@@ -61,7 +63,7 @@ class Recall:
         self._schedule = schedule
         self._take_back = take_back
         self._watched: dict[int, tuple[int, Timer]] = {}
-        """by processor with a scheduled `StuckCheck`: the number of results at its scheduling, and the check's timer"""
+        """number of a processor with a scheduled `StuckCheck` -> its results when this was scheduled, and the timer"""
         self.mail: Mail = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -89,14 +91,15 @@ class Recall:
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
         """Withhold the tasks behind the executing task, and take them back after `SETTLE_SECONDS`.
 
-        If no task is executing (0), the answers of the processor show which tasks were not started.
+        If no task executes (`executing` is 0), none is taken back: the processor answers for those that it does not
+        start.
         """
         due = self._withhold(processor, executing)
         if executing:
             self._schedule(SETTLE_SECONDS, due)
 
     def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
-        """Take back at once the tasks behind a task that resumes only with permission: none of these has started."""
+        """Take back at once the tasks behind a task that resumes only with permission. They have not started."""
         self._recall(self._withhold(processor, executing))
 
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
@@ -124,7 +127,7 @@ class Recall:
     def _recall(self, due: RecallDue) -> None:
         """Take back the withheld tasks behind the executing task.
 
-        If that task has just ended, the next one may have started. Then the processor keeps all tasks and answers for
+        If that task has just ended, the next one may have started. Then the processor keeps the tasks, and answers for
         each.
         """
         processor = self._processors.get(due.number)

@@ -1,8 +1,8 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
 A worker without blocked tasks has no reserve. When all processors must be replaced, each ends after the tasks that it
-holds, and later tasks run in new processors. The pool restarts the permanent processor of a worker by itself, so this
-processor is dismissed only to be replaced. A processor that holds tasks is never dismissed.
+holds, and later tasks run in new processors. The pool restarts the permanent processor of a worker without a request,
+so this processor is dismissed only if it must be replaced. A processor that holds tasks is never dismissed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Pr
 from scaler.message import message
 
 READY_AHEAD = 1
-"""How many processors are idle or being started while tasks are blocked. Each start costs 10 ms of a core."""
+"""How many processors are kept idle, or being started, while tasks are blocked. Each start costs 10 ms of a core."""
 SPARE_KEPT = 2
 """How many idle extra processors are kept instead of being dismissed."""
 SPARE_SECONDS = 5.0
-"""The time between two checks for unused processors: the shortest idle time before a processor is dismissed."""
+"""The time between two checks for unused processors. A processor is dismissed after at least this idle time."""
 
 
 AGAIN_SECONDS = 5.0
@@ -102,7 +102,7 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Record a failed start. If the pool tries again, the processor counts as requested, so that none is added."""
+        """Record a failed start. If the pool will retry it, count the processor as requested, and request no other."""
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again

@@ -4,8 +4,8 @@
                         ^                         |
                         +------- taken back ------+
 
-The parts of a slot decide about tasks and processors. Each part keeps its own data about a processor and has mail of
-its own, which the slot passes on:
+The parts of a slot decide about tasks and processors. Each part keeps its own data about a processor. The slot passes
+on to each part the messages for which the part has handlers:
 
 - `prefetch.py`: how many tasks a processor gets at a time; only tasks whose objects it has (`supplies.py`)
 - `turns.py`: which processor gets tasks while tasks are blocked
@@ -93,7 +93,7 @@ class Slot(Actor):
         limit_seconds: float = 0,
         waiting_most: float = inf,
     ) -> None:
-        """Create the slot. `limit_seconds` is the longest run of a task, including its waits; 0: unlimited."""
+        """Create the slot. `limit_seconds`: how long a task may run, including its waits; 0: unlimited."""
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
         self._answers = Answers(link)
@@ -232,7 +232,7 @@ class Slot(Actor):
     ) -> tuple[Batch[RunResult], list[RunTask]]:
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
-        A processor that answers for another task is killed and distrusted: user code has written to its channel.
+        A processor that answers for an unexpected task is killed and distrusted: user code has written to its channel.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -394,7 +394,7 @@ class Slot(Actor):
         self._turns.let_end(processor)
 
     def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
-        """Return recalled tasks, which were not started, to the queue. Report as ended those tasks that must end."""
+        """Return recalled tasks, which were not started, to the queue, or report them as ended if they must end."""
         ends = self._cancellation.ends(processor) or {}
         back: list[RunTask] = []
         for task in tasks:

@@ -20,7 +20,7 @@ class ProcessorStock(Stock):
     """Records the objects of one processor."""
 
     results_collected: int = 0
-    """how many results of the processor had arrived at the last collection"""
+    """the number of results that the processor had returned at its last `CleanProcessor`"""
 
 
 class Supplies:

@@ -47,9 +47,7 @@ class Suspension:
         self._schedule = schedule
         self._waits: dict[int, _Wait] = {}
         self._stopped: dict[int, int] = {}
-        """the serial number of the last stop, by number of the stopped processor; stops of all processors are numbered
-        together
-        """
+        """number of a stopped processor -> the number of this stop; one count numbers the stops of all processors"""
         self._stops = 0
         self.mail: Mail = {Batch[ProcessorNews]: self._processors_news, SuspensionDue: self._stop_over}
 
@@ -59,7 +57,7 @@ class Suspension:
         self._stopped.pop(processor.number, None)
 
     def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
-        """Record that the processor's task starts a wait. If the number `wait` is 0, the process is not stopped."""
+        """Record that the processor's task waits. The process may be stopped during this wait unless `wait` is 0."""
         self.end(processor)
         if wait:
             self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)

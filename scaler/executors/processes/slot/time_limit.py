@@ -1,6 +1,6 @@
 """TimeLimit: ends tasks that run for too long, including their waits for other tasks.
 
-The start time of a task is read from the progress page. Only the overdue task itself ends, never before its time.
+The start time of a task is read from the progress page. Only the overdue task is ended, and never before its limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TimeLimit:
     """Watches the run times of tasks in the processors of one slot.
 
     Args:
-        limit_seconds: the longest run of a task, unless the options of the task set a shorter limit; 0: unlimited.
+        limit_seconds: how long a task may run, unless the options of the task set a shorter limit; 0: unlimited.
     """
 
     def __init__(

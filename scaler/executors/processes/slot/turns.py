@@ -7,8 +7,8 @@ task can resume, it requests the slot, and waits until the slot is free.
                           +--resume without the slot--> unslotted --finish--> idle
 
 Resumable tasks resume one after the other, the greatest priority first, before all tasks in the queue. An `unslotted`
-processor runs a task without holding the slot: the task was cancelled, or another of its threads has resumed it. No
-tasks are sent while such a processor runs, or a killed processor may still run.
+processor runs a task without holding the slot: the task must end, or one of its threads resumed without permission. No
+tasks are sent while such a processor runs, or while a killed processor may still run.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks; None: no processor may, or a blocked task resumes instead."""
+        """Return the processor that gets the next tasks, or None. Give a free slot to a resumable task first."""
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active

@@ -12,7 +12,7 @@ from scaler.monitor.ui.views.parts import outcome, page_of, plain
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
 NODES_MOST = 2000
-"""The most nodes of a graph that are drawn singly."""
+"""The largest number of nodes of a graph that are drawn one by one."""
 
 
 def graphs(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
 
 
 def _inputs(node: StateNode) -> tuple[int, ...]:
-    """Return the positions of a node's dependencies. An incomplete number at the end of the field is ignored."""
+    """Return the positions of a node's dependencies. If the last number is incomplete, it is left out."""
     row = node.dependencies
     return positions(row[: len(row) // 4 * 4])
 

@@ -34,8 +34,8 @@ def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
 def plain(item: Any, **more: Any) -> dict[str, Any]:
     """Return an item of the stream as a row for the page, in which `more` adds or replaces values.
 
-    Names lose their units, times become seconds or None, CPU time becomes cores, and ids become text. The first id is
-    called `id`. Packed fields are left out.
+    The names of fields lose their units, times become seconds or None, CPU time becomes cores, and ids become text. The
+    first id is called `id`. Packed fields are left out.
     """
     row: dict[str, Any] = {}
     for field, name, divisor in _fields(item.__class__):
@@ -53,7 +53,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 def series(
     state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
 ) -> dict[str, Any]:
-    """Return the values of `seconds` that a page lacks, up to the requested end or now. A new page lacks all."""
+    """Return the values that a page lacks, of the `seconds` before the requested end or now. A new page lacks all."""
     end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)

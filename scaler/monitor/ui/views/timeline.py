@@ -1,4 +1,4 @@
-"""Timeline: the task stream: what each worker did in each bin of time, and single tasks that are wide enough."""
+"""Timeline: what each worker did in each bin of time, and the tasks that are long enough to be drawn singly."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last:
 
 
 def end_of(state: FeedState) -> int:
-    """Return the end of the known time. The bins end with the last run of a task, but the history continues."""
+    """Return the end of the time to show: that of the bins, or of the history, which continues while no task runs."""
     return max(state.bins.end, state.history.end if state.model.received_at is not None else 0)
 
 

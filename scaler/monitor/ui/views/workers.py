@@ -16,7 +16,7 @@ from scaler.monitor.units import natural
 TASKS_MOST = 50
 
 _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", "agent_cpu", "rss_free", "marks")
-"""The columns in the order of the page. The column of the agent's CPU time also shows the memory of the agent."""
+"""The columns in the order of the page. The column `agent_cpu` also shows the memory of the agent."""
 _SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 

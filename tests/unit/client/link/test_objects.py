@@ -82,8 +82,8 @@ def test_a_value_whose_transfer_five_schedulers_did_not_survive_is_refused(refus
     assert not reason(refusals, one, behind)
     die(refusals, [one], [one, behind])
     assert reason(refusals, one).startswith(
-        "the object 'one' is too large: it has 500 bytes, and the scheduler at tcp://there:1 has no room for it: it "
-        "has ended 5 times during this transfer"
+        "the object 'one' is too large: it has 500 bytes, and the scheduler at tcp://there:1 has no room for it: the "
+        "scheduler has ended 5 times during this transfer"
     )
     assert not reason(refusals, behind)
 

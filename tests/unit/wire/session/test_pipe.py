@@ -420,7 +420,7 @@ def test_claimed_sizes_take_no_memory() -> None:
     [
         (Chunk(1, b"", (b"x",)), "invalid table of sizes [(]0 bytes"),
         (Chunk(1, bytes(8 * 70_000), ()), "invalid table of sizes"),
-        (Chunk(2, (5).to_bytes(8, "little"), (b"x",)), "large message 2 instead of 1"),
+        (Chunk(2, (5).to_bytes(8, "little"), (b"x",)), "transfer 2 arrived, and transfer 1 was expected"),
         (Chunk(1, (5).to_bytes(8, "little"), (b"xxx", b"xxx")), "more bytes than announced"),
         (Chunk(1, (5).to_bytes(8, "little"), (b"xxxxx",)), "not a ClientToScheduler message"),
     ],
@@ -575,8 +575,8 @@ def test_reading_a_result_that_is_too_large_for_the_clients_memory_raises(monkey
         assert value is None
         assert isinstance(error, DeserializeObjectError)
         assert str(unread_result(error, "f")) == (
-            "task f: its result cannot be read here: MemoryError: it has 300,152 bytes, and this process has no memory "
-            "for them"
+            "task f: its result cannot be read here: MemoryError: the value has 300,152 bytes, and this process has no "
+            "memory for them"
         )
 
 

@@ -29,7 +29,7 @@ def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = 
 def too_many(max_failures: float, failed: int, ended: int, what: str) -> str:
     """Return the error text for too many failures. `what`: `rows` or `tasks`."""
     most = f"{max_failures:g}" if 0 < max_failures < 1 else f"{int(max_failures):,}"
-    return f"{failed:,} of {ended:,} finished {what}{MAX_FAILURES_IS}{most}"
+    return f"{failed:,} of {ended:,} ended {what}{MAX_FAILURES_IS}{most}"
 
 
 def is_too_many(reason: str) -> bool:

@@ -224,7 +224,7 @@ def test_too_many_failures_stop_a_map_and_a_job(client: Client) -> None:
     assert job.progress().done < 19_000
     few = client.options(max_failures=0.1).start(fails_at_sevens, rows(11), job="a tenth of few").wait(60)
     assert (few.state, few.done, few.failed) == ("stopped", 9, 2)
-    assert few.reason == "2 of 11 finished rows failed; max_failures is 0.1"
+    assert few.reason == "2 of 11 ended rows failed; max_failures is 0.1"
 
 
 EXPECTED = [x if x % 7 != 3 else f"bad {x}" for x in range(70)]
@@ -246,7 +246,7 @@ def test_a_map_without_a_name_tolerates_failures_too(client: Client, most: float
     )
     for strict in (client.options(max_failures=9), client.options(max_failures=0.1)):
         with pytest.raises(
-            TooManyFailuresError, match="10 of .* finished tasks failed; max_failures is .*" + FIRST
+            TooManyFailuresError, match="10 of .* ended tasks failed; max_failures is .*" + FIRST
         ) as error:
             strict.map(fails_at_sevens, rows(70), **call)
         assert isinstance(error.value.__cause__, ValueError)
@@ -264,7 +264,7 @@ def test_an_asyncio_map_tolerates_failures_too() -> None:
             came = [each async for each in tolerant.map_unordered(fails_at_sevens, rows(70))]
             assert sorted(shown(came), key=str) == sorted(EXPECTED, key=str)
             with pytest.raises(
-                TooManyFailuresError, match="^10 of 70 finished tasks failed; max_failures is 0.1" + FIRST
+                TooManyFailuresError, match="^10 of 70 ended tasks failed; max_failures is 0.1" + FIRST
             ):
                 await strict.map(fails_at_sevens, rows(70))
             with pytest.raises(TooManyFailuresError, match=FIRST):

@@ -138,7 +138,7 @@ def test_jobs_are_shown_with_what_is_left_and_the_failures_of_each(
         seen.wait_for(text, "main")
     seen.page.wait_for_function("() => /~\\d+ (s|min|h|d)/.test(document.querySelector('main').innerText)")
     seen.page.click("text=q3")
-    seen.wait_for("5 of 9 finished rows failed", "main")
+    seen.wait_for("5 of 9 ended rows failed", "main")
     seen.wait_for("row 0: OSError: no such file", "main")
     seen.wait_for("And 4 more: scaler_jobs ADDRESS show q3", "main")
     seen.page.click("text=All jobs")

@@ -267,7 +267,7 @@ class Cluster:
                      48 << 20, at - 3600 * 10**6, at, "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
             StateJob(b"job00002", "<img src=x onerror=alert(1)>", "batch", "nightly.py", "load", "open", "", 0, 4096),
             StateJob(b"job00003", "q3", "alice", "q3.py", "sum", "stopped",
-                     "5 of 9 finished rows failed; max_failures is 4", 1, 10, 4, 5, 0, 1 << 16, at - 9, at,
+                     "5 of 9 ended rows failed; max_failures is 4", 1, 10, 4, 5, 0, 1 << 16, at - 9, at,
                      "row 0: OSError: no such file"),
         ]  # fmt: skip
         self._publish("jobs", jobs, at)

@@ -214,7 +214,7 @@ JOB = b"prices23"
 
 def jobs(second: int) -> list[StateJob]:
     """Return jobs of an hour: a running one, a stopped one, and one whose rows are not all submitted."""
-    why = "5 of 9 finished rows failed; max_failures is 4"
+    why = "5 of 9 ended rows failed; max_failures is 4"
     made = NOON_US - 3600 * SECOND_US
     return [
         StateJob(JOB, "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**6, 400_000 + 385 * second, 3, 30,

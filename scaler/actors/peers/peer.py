@@ -174,7 +174,7 @@ class Peer:
         """whether the session cannot resume, because some messages were dropped or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Report to the session which large orders were sent, because smaller items may have overtaken these orders."""
+        """Report the large orders that were sent, since smaller items that were put later may have been sent before."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)

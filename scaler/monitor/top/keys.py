@@ -38,7 +38,7 @@ HELP = (
     "cpu rss     of the worker's processes; 100% is one core; k m g t are of 1024",
     "rss_free    memory that the host has left;     free  how many more tasks fit",
     "sent        tasks that a worker has;           queued  of these, not started",
-    "suspended   tasks stopped so that others run",
+    "suspended   blocked tasks: others run in their place",
     "lag         a message to the agent and back;   (12s)  silent for this time",
     "ITL         1 or 0: initialized, has a task, its task waits for others (lock)",
 )

@@ -79,7 +79,7 @@ def test_only_a_client_that_an_output_of_the_notebook_holds_is_warned_about(
         shell.end_cell()
         (said,) = caplog.messages
         assert "the one of Out[7] still runs" in said
-        assert said.endswith("end it with Out[7].disconnect() if you do not need it")
+        assert said.endswith("call Out[7].disconnect() if you do not need it")
         caplog.clear()
         shell.end_cell()
         assert caplog.messages == []

@@ -37,9 +37,9 @@ def test_max_failures_as_a_fraction_of_fewer_rows_counts_at_the_end() -> None:
 
 
 def test_the_reason_shows_max_failures_as_the_user_wrote_it() -> None:
-    assert too_many(5.0, 6, 1015, "rows") == "6 of 1,015 finished rows failed; max_failures is 5"
+    assert too_many(5.0, 6, 1015, "rows") == "6 of 1,015 ended rows failed; max_failures is 5"
     assert too_many(10**6, 10**6 + 1, 10**7, "tasks").endswith("failed; max_failures is 1,000,000")
-    assert too_many(0.01, 2, 101, "tasks") == "2 of 101 finished tasks failed; max_failures is 0.01"
+    assert too_many(0.01, 2, 101, "tasks") == "2 of 101 ended tasks failed; max_failures is 0.01"
 
 
 def test_the_reason_of_a_job_shows_whether_too_many_rows_failed() -> None:

@@ -29,7 +29,7 @@ def test_one_failure_above_max_failures_raises_an_error_that_names_the_first() -
     with pytest.raises(TooManyFailuresError) as error:
         tolerance.take(ValueError("third"), 1015, 5)
     assert str(error.value) == (
-        "3 of 1,015 finished tasks failed; max_failures is 2; the first: ValueError: bad 3 in f (item 3)"
+        "3 of 1,015 ended tasks failed; max_failures is 2; the first: ValueError: bad 3 in f (item 3)"
     )
     assert error.value.__cause__ is first
 
@@ -39,7 +39,7 @@ def test_a_fraction_of_failures_counts_once_a_hundred_tasks_have_ended() -> None
     for n_ended in range(1, 100):
         tolerance.take(ValueError("bad"), n_ended, n_ended)
     with pytest.raises(
-        TooManyFailuresError, match=r"^99 of 100 finished tasks failed; max_failures is 0\.1; the first"
+        TooManyFailuresError, match=r"^99 of 100 ended tasks failed; max_failures is 0\.1; the first"
     ):
         tolerance.judge(100)
 
@@ -48,5 +48,5 @@ def test_a_fraction_of_fewer_tasks_counts_at_the_end() -> None:
     tolerance = FailureTolerance(return_exceptions=False, max_failures=0.25, function="f")
     tolerance.take(ValueError("bad"), 1, 0)
     tolerance.judge(4, is_end=True)
-    with pytest.raises(TooManyFailuresError, match="1 of 3 finished"):
+    with pytest.raises(TooManyFailuresError, match="1 of 3 ended"):
         tolerance.judge(3, is_end=True)

@@ -73,7 +73,7 @@ def test_a_busy_port_is_an_error_of_one_sentence(taken: int) -> None:
         ({"host": "192.0.2.1"}, "not a host name or an address of this machine"),
         ({"store": "/no/such/folder/night.db"}, "cannot be opened"),
         ({"store": "pyproject.toml"}, "not a store of scaler_ui"),
-        ({"token_file": "/proc/nothing"}, "cannot be kept"),
+        ({"token_file": "/proc/nothing"}, "cannot store the token"),
     ],
 )
 def test_settings_of_the_page_that_cannot_work_are_an_error_of_one_sentence(

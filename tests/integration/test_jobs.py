@@ -263,9 +263,7 @@ def test_an_asyncio_map_tolerates_failures_too() -> None:
             assert shown(await tolerant.map(fails_at_sevens, rows(70))) == EXPECTED
             came = [each async for each in tolerant.map_unordered(fails_at_sevens, rows(70))]
             assert sorted(shown(came), key=str) == sorted(EXPECTED, key=str)
-            with pytest.raises(
-                TooManyFailuresError, match="^10 of 70 ended tasks failed; max_failures is 0.1" + FIRST
-            ):
+            with pytest.raises(TooManyFailuresError, match="^10 of 70 ended tasks failed; max_failures is 0.1" + FIRST):
                 await strict.map(fails_at_sevens, rows(70))
             with pytest.raises(TooManyFailuresError, match=FIRST):
                 _ = [each async for each in strict.map_unordered(fails_at_sevens, rows(70))]

@@ -38,9 +38,7 @@ def test_a_fraction_of_failures_counts_once_a_hundred_tasks_have_ended() -> None
     tolerance = FailureTolerance(return_exceptions=True, max_failures=0.1, function="f")
     for n_ended in range(1, 100):
         tolerance.take(ValueError("bad"), n_ended, n_ended)
-    with pytest.raises(
-        TooManyFailuresError, match=r"^99 of 100 ended tasks failed; max_failures is 0\.1; the first"
-    ):
+    with pytest.raises(TooManyFailuresError, match=r"^99 of 100 ended tasks failed; max_failures is 0\.1; the first"):
         tolerance.judge(100)
 
 

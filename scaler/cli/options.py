@@ -151,7 +151,7 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
 def add_trust(parser: argparse.ArgumentParser, which_key: str = "") -> None:
     """Add the options for key and trusted users to a command; `which_key` is a remark for the help text."""
     for row, which in (_row("key_file"), which_key), (_row("trust_users"), ""):
-        about = f"{row.text.partition(', never')[0]}{which and f'; {which}'}"
+        about = f"{row.text.partition('; never')[0]}{which and f'; {which}'}"
         text = f"{about} (default: {row.variable}, or {row.default_text})"
         default = os.environ.get(row.variable) or row.default
         parser.add_argument(

@@ -178,9 +178,24 @@ def test_each_command_prints_its_version(
     assert capsys.readouterr().out == f"scaler_{kind.TABLE} {__version__}\n"
 
 
-@pytest.mark.parametrize(
+WITHOUT_TABLE = pytest.mark.parametrize(
     ("command", "line"), [(top, []), (jobs, ["list"]), (scale, ["--max", "1", "--up", "scaler_cluster"])]
 )
+
+
+@WITHOUT_TABLE
+def test_help_of_commands_without_a_table_does_not_mention_the_file(
+    command: ModuleType, line: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options in (["-h"], [ADDRESS, *line, "-h"]):
+        with pytest.raises(SystemExit):
+            command.make_parser().parse_args(options)
+    text = capsys.readouterr().out
+    assert "--trust-users" in text
+    assert "scaler.toml" not in text
+
+
+@WITHOUT_TABLE
 def test_commands_without_a_table_read_trusted_users_from_the_option_or_the_variable(
     command: ModuleType, line: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,15 +19,17 @@ class LocatedFrames(Sequence[Any]):
 
     Attributes:
         lost: why the value was lost; empty while the agent has the value.
+        handed_over: the frames, once the agent has sent them before its end; empty otherwise.
     """
 
-    __slots__ = ("__weakref__", "host", "location", "lost", "size_bytes")
+    __slots__ = ("__weakref__", "handed_over", "host", "location", "lost", "size_bytes")
 
     def __init__(self, location: bytes, host: ActorRef) -> None:
         self.location = location
         self.host = host
         self.size_bytes = size_at(location)
         self.lost = ""
+        self.handed_over: Frames = ()
 
     def __len__(self) -> int:
         return 1

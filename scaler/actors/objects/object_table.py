@@ -57,7 +57,9 @@ class StoredObject:
         """why the bytes are lost; empty while the bytes exist"""
         self.lease: LocatedFrames | None = None
         """the reference that makes the agent keep the bytes; None if no agent keeps them"""
-        if type(frames) is LocatedFrames:
+        if type(frames) is LocatedFrames and frames.handed_over:
+            frames = frames.handed_over
+        elif type(frames) is LocatedFrames:
             self.lost, self.lease, location, source = frames.lost, frames, frames.location, frames.host
             frames = ()
         self.frames = frames

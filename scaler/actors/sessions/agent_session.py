@@ -305,6 +305,10 @@ class AgentSession(Session):
     @handles(Batch[ObjectResponse])
     def _objects_arrived(self, batch: Batch[ObjectResponse]) -> None:
         for each in batch:
+            reference = self._values.get(each.object_id) if self._is_draining else None
+            located = None if reference is None else reference()
+            if located is not None and each.found == FOUND:  # the result may reach the store after these frames
+                located.handed_over = each.frames
             came = ObjectCame(
                 each.object_id, self.actor_ref, each.found == FOUND, each.frames, each.reason, self._is_draining
             )

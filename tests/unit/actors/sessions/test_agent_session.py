@@ -16,10 +16,21 @@ from scaler.ids import AgentId, ObjectId
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerDetails
-from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, ObjectPart, ObjectRequest, TaskStatus
+from scaler.wire.messages.common import (
+    FOUND,
+    HelloReply,
+    HelloRequest,
+    ObjectKept,
+    ObjectPart,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
 from scaler.wire.messages.worker import (
     HELD_RUN,
+    DisconnectRequest,
     DisconnectResponse,
+    DrainRequest,
     RunResult,
     RunTask,
     WorkerHeartbeatEcho,
@@ -792,6 +803,26 @@ def test_a_client_is_notified_at_once_of_a_result_that_was_lost_with_its_agent(s
     agent.leave()
     simulation.advance(1.0)
     assert client.lost == [task_id]
+    client.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()
+
+
+def test_a_value_that_an_agent_hands_over_together_with_its_result_outlives_the_agent(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    (run,) = agent.started
+    agent.say(
+        DrainRequest("SIGTERM"),
+        RunResult(run.task_id, run.worker, run.attempt, TaskStatus.SUCCESS, b"", 1, (), location=LOCATION),
+        ObjectResponse(ObjectId(task_id), FOUND, [b"bytes"]),
+        DisconnectRequest("SIGTERM"),
+    )
+    simulation.advance(1.0)
+    client.say(ObjectRequest(ObjectId(task_id), 1))
+    simulation.advance(1.0)
+    assert (client.fetched[ObjectId(task_id)], client.lost) == (b"bytes", [])
     client.leave()
     simulation.advance(1.0)
     simulation.check_empty()

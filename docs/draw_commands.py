@@ -16,13 +16,14 @@ TEXT = """\
 
 <!-- Written by docs/draw_commands.py from the parsers in scaler/cli/; a test compares the two. -->
 
-Each command prints this with `-h`. What the settings mean, and where else they may be set, is on the page of the
-[settings](./settings.md). An unknown option or command is answered with the most similar one.
+With `-h`, each command prints its section of this page. The page of the [settings](./settings.md) explains what the
+settings mean, and where else they may be set. The error for an unknown option or command suggests the most similar one.
 
-Exit codes: 0 for success, 1 for an error or a negative answer, 2 for wrong arguments; a server may also end with 70 or
-78 ([failures](../explanation/failures.md)). Ctrl-C ends a command by SIGINT, so that a loop of a shell ends, too. The
-servers `scaler_scheduler`, `scaler_cluster`, `scaler_ui` and `scaler_scale`, and the screen of `scaler_top`, end in
-order after Ctrl-C, with exit code 0.
+A command ends with exit code 0 after success, 1 after an error or a negative answer (the job has failed rows, the
+scheduler does not answer), and 2 after wrong arguments. A server may also end with 70 or 78
+([failures](../explanation/failures.md)). Ctrl-C kills a command by SIGINT, so that a loop in a shell also ends. The
+servers `scaler_scheduler`, `scaler_cluster`, `scaler_ui` and `scaler_scale`, and the screen of `scaler_top`, instead
+end in order after Ctrl-C, with exit code 0.
 
 {commands}
 """

@@ -30,16 +30,18 @@ TEXT = """\
 
 <!-- Written by docs/draw_conversation_states.py; a test compares the two. -->
 
-A client and an agent each have a conversation with a scheduler, over one connection after the other. A table in
-`scaler/peer/states.py` defines what they do, and this page is drawn from it. The table is the same for clients and
-agents, and [the protocol](./protocol.md) requires it of peers in other languages, too. What a lost connection
-means for tasks, results and objects is in [closed, cut, silent, paused](../explanation/conversations.md).
+A client or an agent (a *peer*) has a conversation with its scheduler, and after a restart with the next scheduler. The
+conversation uses one connection at a time, and continues on a new connection when one is lost. A table in
+`scaler/peer/states.py` defines what the peer does, and this page is drawn from it. The table is the same for clients
+and agents, and [the protocol](./protocol.md) requires it of peers in other languages, too. What a lost connection means for tasks, results and objects is in
+[closed, cut, silent, paused](../explanation/conversations.md).
 
 A conversation starts as **{start}**, and opens its first connection at once.
 
 {steps}
 
-Any other event changes nothing: it comes too late.
+An empty cell means that the state stays. An event that has no line for the present state comes too late, and changes
+nothing.
 
 ## States
 
@@ -66,24 +68,24 @@ def steps() -> str:
         for state, row in TRANSITIONS.items()
         for event, (after, action) in row.items()
     ]
-    return "\n".join(["| state | event | next state | do |", "|---|---|---|---|", *rows])
+    return "\n".join(["| state | event | next state | what to do |", "|---|---|---|---|", *rows])
 
 
 def times() -> str:
     """Return the table of times."""
     rows = {
-        "pause": f"none before the first connection and after the first loss. After the second loss {PAUSE_LEAST_SECONDS:g} s, then twice "
-        f"as long after each loss, {PAUSE_MOST_SECONDS:g} s at most. Any message received after a welcome resets the pause. "
-        f"Two connections are never opened within {PAUSE_LEAST_SECONDS:g} s",
+        "pause over": "there is no pause before the first connection and after the first loss. The pause after the second loss is "
+        f"{PAUSE_LEAST_SECONDS:g} s. It doubles with each further loss, up to {PAUSE_MOST_SECONDS:g} s. The first message after "
+        f"a welcome resets the pause. The starts of two connections are always at least {PAUSE_LEAST_SECONDS:g} s apart",
         "heartbeat due": "one interval after the welcome and after each heartbeat. The interval is `heartbeat_interval_seconds`, or "
         f"1/{HEARTBEATS_IN_TIMEOUT} of the time-out in the welcome if that is less",
-        "silence": f"no message has arrived after a hello or a heartbeat, for {SILENCE_LEAST_SECONDS:g} s or "
+        "silence": f"after a hello or a heartbeat, no message has arrived for {SILENCE_LEAST_SECONDS:g} s or "
         f"{SILENT_HEARTBEATS} heartbeat intervals, whichever is longer",
         "timed out": "for the whole time-out of this peer, something has waited for the scheduler, and the scheduler has answered "
         "nothing. The time-out is `timeout_seconds` of a client, `death_timeout_seconds` of an agent",
         "unreadable too often": f"{TRIES_MOST} unreadable messages in a row",
-        "goodbye over": f"{GOODBYE_SECONDS:g} s",
-        "own pause": "these times do not include time in which the peer itself was stopped or got no CPU",
+        "goodbye over": f"{GOODBYE_SECONDS:g} s after the goodbye, if there is no answer",
+        "all of these": "time in which this peer was stopped, or got no CPU, does not count",
     }
     return table(rows)
 

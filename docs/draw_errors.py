@@ -17,19 +17,19 @@ TEXT = """\
 <!-- Written by docs/draw_errors.py; a test compares the two. -->
 
 An exception that a task raises keeps its type; its `__cause__` has the traceback of the worker. Scaler itself raises
-the errors below. `except ScalerError` catches them all, except most of those under [Others](#others). Import them
-from `scaler`, unless the name of another module is given.
+the errors below. `except ScalerError` catches all of them, except most of those under [Others](#others). Import the
+errors from `scaler`, unless the name of another module is given.
 
 {errors}
 
 ## Others
 
 **`TimeoutError`** (of Python): a wait took longer than its `timeout`, or no scheduler answered for `timeout_seconds`,
-or the task ran longer than its time limit. The message says which of these, and what the task waits for:
+or the task ran longer than its time limit. The message says which of these is the case, and what the task waits for:
 [why is it waiting?](../howto/waiting.md)
 
 **`concurrent.futures.CancelledError`**: the future was cancelled, or its client ended before its task. The message says
-which of these.
+which of these is the case.
 
 **`ConfigError`** (a `ValueError`): an argument or a setting has a value that cannot work. The message names it, and
 the place where it was set.
@@ -40,7 +40,7 @@ names the argument, the item or the node.
 **`StartError`** (a `RuntimeError`): a scheduler or a cluster that this program starts did not start. The message says
 why.
 
-**`scaler.errors.ProtocolError`** (a `ScalerError`): messages of the scheduler cannot be read, several times in a row.
+**`scaler.errors.ProtocolError`** (a `ScalerError`): several messages of the scheduler in a row cannot be read.
 Run the same version of Scaler everywhere.
 """
 

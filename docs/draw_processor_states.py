@@ -19,11 +19,12 @@ TEXT = """\
 
 A processor is a process that executes the tasks of one worker. The slot of the worker (`scaler/executors/processes/slot/slot.py`)
 keeps the state of the processor, from the start of the process to its end. A table in
-`scaler/executors/processes/slot/processor_states.py` defines which state follows which, and this page is drawn from it. Any other
-event is a bug, unless it is in the list of [ignored events](#ignored): it raises an error, and changes nothing.
+`scaler/executors/processes/slot/processor_states.py` defines which state follows which, and this page is drawn from it. An event
+that the table does not have for the present state changes nothing. It is a bug and raises an error, except for the few
+[ignored events](#ignored).
 
 A worker runs one task at a time, in the one processor that *holds the slot*. A worker has several processors only while tasks wait
-for other tasks: the processor of a waiting task keeps the task, and another processor gets the slot
+for other tasks: the processor of such a blocked task keeps the task, and another processor gets the slot
 (`scaler/executors/processes/slot/turns.py`).
 
 A processor starts as **{start}**.
@@ -36,14 +37,12 @@ A processor starts as **{start}**.
 
 {states}
 
-At most one processor is *running*. No tasks are sent while a processor is *unslotted*, *killed* or *distrusted*, because it may still
-execute a task.
+At most one processor of a worker is *running*. While one is *unslotted*, *killed* or *distrusted*, the slot sends no tasks to any
+processor, because this one may still execute a task.
 
 ## Events
 
 {events}
-
-The names of the other events explain themselves.
 
 ## Ignored
 

@@ -19,7 +19,7 @@ The value of a setting comes from the first of these four places that has one:
 
 1. the command line, or an argument in code: `scaler_scheduler --crash-limit 5`, `Scheduler(crash_limit=5)`;
 2. the environment: a variable named `SCALER_` and the name of the setting in capitals, as in `SCALER_CRASH_LIMIT=5`.
-   On and off are `true` and `false`, the parts of a list are separated by commas, and an empty variable is ignored;
+   On and off are `true` and `false`, and commas separate the parts of a list. An empty variable is ignored;
 3. a file in the working directory: `scaler.toml`, or the tables `[tool.scaler.scheduler]`, `[tool.scaler.cluster]`
    and `[tool.scaler.client]` of `pyproject.toml`. If there is a `scaler.toml`, `pyproject.toml` is not read.
    A file that another user could have written is [refused](../explanation/security.md#files-that-are-read);
@@ -40,17 +40,17 @@ address = "tcp://10.0.0.5:2345"
 ```
 
 A value that cannot work is refused at the start. In code this raises a `ConfigError`; a command prints a line. Both
-name the place of the value: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?`
+say where the value came from: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?`
 A variable `SCALER_...` that belongs to no setting is ignored, and each program logs one warning that names it.
 
 A variable applies to all processes that have a setting of that name. In the file, each kind of process has its own
-table. `SchedulerClusterCombo` is a scheduler and a cluster, and each of the two finds its own values. The cluster of a
-`Client()` without an address also finds its own values. Its defaults differ: it has a worker for each core, and logs
-from the level `WARNING`.
+table. `SchedulerClusterCombo` is a scheduler and a cluster: the scheduler reads the table `[scheduler]`, the cluster
+the table `[cluster]`. A `Client()` without an address starts a cluster, which also reads the table `[cluster]`. Two
+defaults of this cluster differ: it has a worker for each core, and logs messages of the level `WARNING` and above.
 
-A scheduler that is created in code listens only at the address in its arguments: the address in the environment or the
-file is for clients and commands. In code, the default of `logging_paths` is `/dev/stderr`, since the program itself
-prints to standard output.
+A scheduler that is created in code listens only at the address in its arguments. Only clients and commands use the
+address in the environment or the file. In code, the default of `logging_paths` is `/dev/stderr`, because the program
+itself prints to standard output.
 
 Durations are in seconds. Log levels may be in upper or lower case. Sizes are in bytes, as a number or as a text with a
 unit: `500G`, `500GB` and `500GiB` are 500 * 2**30 bytes, `1.5T` is 1.5 * 2**40. K, M, G and T are powers of 1024, in
@@ -59,8 +59,8 @@ such sizes, too.
 
 ## Scheduler
 
-These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler of a `SchedulerClusterCombo`. There,
-`io_threads` has the name `scheduler_io_threads`. The section of these settings in the file is `[scheduler]`.
+These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler of a `SchedulerClusterCombo`. In a
+combo, `io_threads` has the name `scheduler_io_threads`. The table of these settings in the file is `[scheduler]`.
 
 {scheduler}
 
@@ -69,29 +69,29 @@ These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler
 These settings apply to `scaler_cluster` (also called `scaler_worker`) and to `Cluster`. They also apply to the cluster
 of a `SchedulerClusterCombo`, and to the local cluster of a `Client` or `AsyncClient` without an address:
 `Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In a combo and a local cluster, `io_threads` has the name
-`worker_io_threads`, and there is no `worker_names`. The section of these settings in the file is `[cluster]`.
+`worker_io_threads`, and there is no `worker_names`. The table of these settings in the file is `[cluster]`.
 
 {cluster}
 
 ## Client
 
-These settings apply to `Client` and `AsyncClient`. The section of these settings in the file is `[client]`.
+These settings apply to `Client` and `AsyncClient`. The table of these settings in the file is `[client]`.
 
 {client}
 
 ## Page
 
-These settings apply to `scaler_ui`. The section of these settings in the file is `[ui]`.
+These settings apply to `scaler_ui`. The table of these settings in the file is `[ui]`.
 
 {ui}
 
-## Variables that are no settings
+## Variables that are not settings
 
 | variable | meaning |
 |---|---|
-| `SCALER_SHARED_MEMORY` | `0`: large values are sent, and not shared on a machine ([Objects](../howto/objects.md)) |
+| `SCALER_SHARED_MEMORY` | `0`: large values are sent, also within one machine ([Objects](../howto/objects.md)) |
 | `SCALER_KEY_FOLDER` | the folder that contains the folders of [keys](../howto/keys.md), in place of `~/.scaler` |
-| `SCALER_GRAPH_BACKEND` | what puts large graphs in order ([Graphs](../howto/graphs.md)) |
+| `SCALER_GRAPH_BACKEND` | the library that orders the nodes of large graphs ([Graphs](../howto/graphs.md)) |
 """
 
 

@@ -19,10 +19,11 @@ TEXT = """\
 <!-- Written by docs/draw_task_states.py; a test compares the two. -->
 
 A task is an actor of the scheduler (`scaler/actors/tasks/task.py`) from its submission to its end. A table in
-`scaler/actors/tasks/task_states.py` defines which state follows which, and this page is drawn from it. Any other event is a bug,
-unless it is in the list of [ignored events](#ignored): it raises an error, and the task (no other task) ends as *internal error*.
+`scaler/actors/tasks/task_states.py` defines for each state and event the next state, and this page is drawn from it. An event that
+the table does not have for a state is either in the list of [ignored events](#ignored), or a bug. A bug raises an error, and ends
+only this task, as *internal error*.
 
-A task starts as **{start}**.
+A task starts as **{start}**. An event without an arrow leads to the same state as the next event with an arrow below it.
 
 ```text
 {diagram}
@@ -30,17 +31,19 @@ A task starts as **{start}**.
 
 ## States
 
+In this table and the next one, *it* is the task.
+
 {states}
 
 ## Events
 
 {events}
 
-The names of the other events explain themselves. `crashed` and `lost` count against the crash limit only if the task was running
-at that time, not if it was queued. At the limit, the events are `crashed too often` and `lost too often`. Messages about an earlier
-attempt are dropped, and are not events of this table.
+The names of the other events explain themselves. `crashed` and `lost` count towards the crash limit only if the task was running
+at that time, not if it was queued. When the limit is reached, the event is `crashed too often` or `lost too often` instead. Messages
+about an earlier attempt are dropped, and are not events of this table.
 
-A run's result becomes an event by its status:
+When a run ends, the status of its result determines the event:
 
 | status | event |
 |---|---|

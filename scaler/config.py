@@ -31,7 +31,7 @@ _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems reserve a f
 BYTES = "bytes"
 """The unit of settings that are sizes in bytes."""
 WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
-"""The name of a size with a unit in error messages."""
+"""The words for a size with a unit in error messages."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))? ?(?:([KMGT])(?:i?B)?|B?)", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}

@@ -62,7 +62,9 @@ class Endpoint:
 
     @property
     def is_in_machine(self) -> bool:
-        """Whether both ends of a connection are surely on one machine. A loopback port may be the end of a tunnel."""
+        """Whether both ends of a connection are surely on one machine. A loopback port does not count: it may lead to a
+        tunnel.
+        """
         return self.scheme in (IPC, INPROC)
 
     @classmethod

@@ -48,7 +48,8 @@ class NoWorkerError(ScalerError):
 class TaskNotFoundError(ScalerError):
     """The scheduler or the worker does not know the task.
 
-    The task was deleted while a message about it was on its way. Submit the task again.
+    Either the task was deleted while a message about it was on its way: submit the task again. Or the task has the
+    option `at_most_once`, and it may have started before its scheduler was lost.
     """
 
 
@@ -91,8 +92,8 @@ class ObjectTooLargeError(ScalerError):
 class DisconnectedError(ScalerError):
     """The client is disconnected, or the scheduler refused the client.
 
-    The message of a refusal names the versions on both sides: install the same version on both. After `disconnect`,
-    create a new client.
+    After `disconnect`, create a new client. If the scheduler refused the client because of a different version, the
+    message names both versions: install the same one on both sides.
     """
 
 
@@ -109,11 +110,11 @@ class AuthenticationError(DisconnectedError):
 
 
 class NotAllowedError(ScalerError):
-    """The client is not an admin. If other owners use a scheduler, only an admin may manage it: restart workers, drain
-    clusters.
+    """The client is not an admin.
 
-    An admin is a client that can read the keys in the scheduler's own folder, or has a key with the role admin. A
-    client inside a task is never an admin (docs/howto/keys.md).
+    If other owners use a scheduler, only an admin may restart its workers or drain its clusters. An admin is a client
+    that can read the keys in the scheduler's own folder, or has a key with the role admin. A client inside a task is
+    never an admin (docs/howto/keys.md).
     """
 
 
@@ -128,9 +129,9 @@ class SerializeObjectError(ScalerError):
 class DeserializeObjectError(ScalerError):
     """A value arrived but cannot be unpickled here, usually because a module is missing.
 
-    The message names the value, and the missing module or the class whose code failed. Send your own module along
-    (`client.upload(module)`), install it where the workers run, set `PYTHONPATH` there, or start the cluster in the
-    folder of the module.
+    The message names the value, and the missing module or the class whose code failed. If the module is your own, send
+    it along (`client.upload(module)`), or start the cluster in its folder. Otherwise install the module where the
+    workers run, or set `PYTHONPATH` there.
     """
 
 
@@ -168,8 +169,9 @@ class JobError(ScalerError):
     """A job cannot be created, found or kept; the message shows why. Possible reasons:
 
     - no job has this name, or the job has expired;
-    - the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or its disk or its limit is full;
-    - another program has the job open, so that the job can only be read (docs/howto/long-jobs.md).
+    - the scheduler keeps no jobs (start it as `scaler_scheduler --keep FOLDER`), its disk is full, or its jobs have
+      reached the limit `keep_bytes`;
+    - another program has the job open, so this program can only read the job (docs/howto/long-jobs.md).
     """
 
 
@@ -183,9 +185,11 @@ class JobConflictError(JobError):
 
 class RerunError(ScalerError):
     """A call cannot run again here; the message shows why. `rerun()` raises this error before it calls the function.
+    Possible reasons:
 
-    The task has not failed, or has the option `at_most_once` and needs `rerun(again=True)`. Or a part of its call is
-    lost: the message names the part (docs/howto/debugging.md).
+    - the task has not failed;
+    - the task has the option `at_most_once`, and needs `rerun(again=True)`;
+    - a part of the call is lost: the message names the part (docs/howto/debugging.md).
     """
 
 

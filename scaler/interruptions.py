@@ -1,4 +1,4 @@
-"""Interruptions: separates exceptions that are meant for the whole thread from those of a value's code.
+"""Interruptions: separates exceptions that are meant for the whole thread from exceptions that a value's code raises.
 
 Values run code while they are written and read, and that code may raise any exception, also `SystemExit`. Such an
 exception is the failure of the value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are no
@@ -31,9 +31,9 @@ def is_interruption(error: BaseException) -> bool:
 def _is_raised_by_statement(error: BaseException) -> bool:
     """Return whether a `raise` statement raised the exception, and not Python itself between two instructions.
 
-    Traceback entries that follow the entry of a `raise` statement are older than the statement. If they share a frame
-    with the entries up to the statement, it only raised the exception again. If they share none, it raised an exception
-    that was new, or kept from another run of code.
+    In the traceback, the entries that follow the entry of a `raise` statement are older than the statement. If they
+    have a frame in common with the entries before, the statement only raised the exception again. If they have none,
+    the exception was new, or was kept from another run of code.
     """
     frames: list[FrameType] = []
     raised_after: list[int] = []

@@ -1,13 +1,12 @@
 """Messages: the base of all messages between actors and between peers.
 
 A message is a small class with slots and nothing but data. Commands are imperative (`AssignTasks`), facts are in the
-past tense (`TaskFinished`). A message is not changed after it was sent. The type checker enforces that, the interpreter
-does not. An instance of a frozen dataclass takes three times as long to create, and every step of every task creates a
-message.
+past tense (`TaskFinished`). A message is not changed after it was sent. Only the type checker enforces this: every step
+of every task creates a message, and an instance of a frozen dataclass takes three times as long to create.
 
-Each process defines some two hundred of these classes when it starts. A dataclass would compile three methods for each
-class, which would take an eighth of the processor time of a scheduler's start. `message` compiles only the constructor,
-and only when the first message of the class is created.
+Each process defines some two hundred message classes when it starts. For each class, `dataclass` would compile three
+methods, which would take an eighth of the processor time of a scheduler's start. `message` compiles only the
+constructor, and only when the first message of the class is created.
 """
 
 from __future__ import annotations

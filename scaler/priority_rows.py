@@ -1,7 +1,8 @@
-"""PriorityRows: rows of waiting items, one row for each priority, the highest first.
+"""PriorityRows: waiting items by priority: for each priority a collection of items, here called a row; the highest
+first.
 
-Used by the policies of the scheduler and by the queues of workers. Nearly always there is one priority and one row,
-which one dictionary look-up finds. A row is any collection that can be empty: a list, a deque, a level of a policy.
+Used by the policies of the scheduler and by the queues of workers. Nearly always all items have one priority, and one
+dictionary look-up finds their row. A row is any collection that can be empty: a list, a deque, a level of a policy.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Row = TypeVar("Row", bound=Sized)
 
 
 class PriorityRows(dict[int, Row]):
-    """Priority -> row. `new_row` creates a missing row when the row is looked up."""
+    """Maps each priority to its row. Looking up a priority without a row creates the row by `new_row`."""
 
     def __init__(self, new_row: Callable[[], Row]) -> None:
         super().__init__({0: new_row()})

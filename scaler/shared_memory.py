@@ -37,7 +37,7 @@ SHARE_LEAST_BYTES = 1 << 20
 SLAB_BYTES = 64 << 20
 """The size of a slab, which holds values of up to an eighth of this size. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
-"""How many memories a client creates, and how many blocks it maps, at most. Each takes two descriptors."""
+"""The most memories that a client creates, and the most blocks that it maps. Each takes two descriptors."""
 NEW_MEMORY_BYTES = 32 << 20
 """The minimum size of a value for which `malloc` of glibc takes new memory from the system."""
 REMEMBERED_BLOCKS_MOST = 64
@@ -192,7 +192,8 @@ class SharedBlock:
         return [_read_at(self.memory.descriptor, start, size) for start, size in zip(starts, self.sizes, strict=False)]
 
     def read_bytes(self, head: bytes) -> list[bytes] | None:
-        """Return copies of the frames if there are two and the first is `head`: they become `bytes`. Else return None.
+        """Return copies of the frames if there are two and the first is `head`, so that their value becomes `bytes`;
+        else None.
 
         A value that becomes `bytes` is copied anyway, and a copy from mapped pages would take a third longer.
         """
@@ -303,7 +304,7 @@ def block_of(frames: Sequence[Any]) -> SharedBlock | None:
 def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames as private writable buffers.
 
-    Pages are copied when they are written to; all at once if the block of the frames is unknown.
+    A page is copied when it is first written to. If the block of the frames is unknown, all pages are copied at once.
 
     Args:
         bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
@@ -326,8 +327,9 @@ def writable(frame: Any) -> Any:
 def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames at a location as this process's own memory, to which it may write.
 
-    Pages are copied when they are written to; at once for small values, or if `OPEN_MEMORIES_MOST` mappings exist.
-    `bytes_head` is the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
+    A page is copied when it is first written to. All pages are copied at once if the value is small, or if there are
+    `OPEN_MEMORIES_MOST` mappings. `bytes_head` is the first frame of a value that becomes `bytes`, see
+    `SharedBlock.read_bytes`.
 
     Raises:
         OSError: if the frames cannot be opened here.
@@ -359,7 +361,8 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`. If it is large and new (no page in its middle), first have the system provide all its pages.
+    """Return `data`. If it is large and new (the page in its middle is missing), first let the system provide all its
+    pages.
 
     Page faults one by one would take longer than the copy.
     """

@@ -1,4 +1,4 @@
-"""Starters: functions that start clusters, pages and recorders for a client, which does not import their modules.
+"""Starters: functions that start clusters, pages and recorders for a client. The client does not import their modules.
 
 The package sets these functions before anything else is imported.
 """
@@ -41,7 +41,7 @@ import_client: Callable[[], object] | None = None
 """Imports the client for tasks that use a client; a worker itself needs none."""
 
 local_cluster: Callable[[LocalSettings, bool], LocalCluster] | None = None
-"""Starts the cluster of a client without an address. The second argument: whether workers log what tasks write."""
+"""Starts the cluster of a client without an address. The second argument: whether the workers log what tasks write."""
 
 thread_cluster: Callable[[LocalSettings], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""

@@ -1,7 +1,7 @@
 """TaskContext: shows a client whether its process runs tasks, and for which scheduler.
 
-A processor sets the context once, before its first task. Clients report here when a thread waits for other tasks, so
-that the task gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import
+A processor sets the context once, before its first task. Clients call the context when a thread waits for other tasks,
+so that the task gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import
 this module, because neither imports the other.
 """
 
@@ -96,7 +96,7 @@ class CurrentTask:
     def report(self, fraction: float, text: str = "") -> None:
         """Report the progress of this task, for `future.progress()`, progress bars and monitors.
 
-        You may call this method at any rate: at most four reports a second are sent, the latest ones. The call does
+        You may call this method at any rate: the latest report is sent, at most four times a second. The call does
         nothing when the task has ended, or if its worker cannot send reports (docs/howto/progress.md).
 
         Args:
@@ -121,7 +121,7 @@ class TaskContext:
     address: str | None = None
     """the address of the scheduler whose tasks run in this process"""
     agent_token = NO_ID
-    """a secret that proves to the scheduler that the clients of this process are inside its agent"""
+    """a secret that proves to the scheduler that the clients of this process are inside the agent of this process"""
     processor = 0
     """the number of this process; its agent never gives the number to another process"""
     account = NO_ACCOUNT
@@ -138,7 +138,7 @@ class TaskContext:
         return None
 
     def report(self, task: CurrentTask, line: str) -> None:
-        """Send the progress of a task soon, at a limited rate, if the task still runs here."""
+        """Send the progress of a task soon, at a limited rate, if this process still runs the task."""
 
     @property
     def child_priority(self) -> int:
@@ -155,7 +155,7 @@ class TaskContext:
 
         Args:
             reporter: the client that waits. None: the process is not stopped during the wait.
-            is_over: returns whether the awaited tasks have ended. If not, the exit does not wait for a slot.
+            is_over: returns whether the awaited tasks have ended. If False, the exit does not wait for a slot.
             seconds: the longest wait; None: no limit.
         """
         return _NO_WAIT
@@ -181,12 +181,12 @@ class TaskContext:
         if self.preparing:
             raise ConfigError(
                 f"{self.preparing} cannot use the cluster whose workers it prepares: they take no tasks before it has "
-                "ended, so it would wait forever. Call the function directly, without a client, or make the call in "
-                "the tasks. To use another cluster, create the client with its address"
+                "ended, so the call would wait forever. Call the function directly, without a client, or make the call "
+                "in the tasks. To use another cluster, create the client with the address of its scheduler"
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        """Keep this process while `is_needed()` is true, because of a connection that `close()` ends."""
+        """Let this process live while `is_needed()` is true. `close` ends the connection that needs the process."""
 
 
 def _connects_nothing(_address: str) -> Callable[[], None]:
@@ -202,12 +202,12 @@ trust_users: tuple[int, ...] = ()
 
 
 def with_agent_settings(endpoint: Endpoint) -> Endpoint:
-    """Return the address of the scheduler with the key file and the trusted users of this process's agent."""
+    """Return the address with two settings of this process's agent: its key file and its trusted users."""
     return endpoint.with_key(key_file).trusting(trust_users)
 
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
-"""A function of the client module: takes an address, and returns a function that connects clients in tasks to it."""
+"""Returns, for an address, a function that connects clients in tasks to that address. Set by the client module."""
 
 
 class _Rerun(NamedTuple):

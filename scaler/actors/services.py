@@ -93,7 +93,7 @@ class Services:
     jobs: ActorRef | None
     """the job keeper; None if this scheduler keeps no jobs"""
     owner: str
-    """the name of the user who owns all jobs where no key is needed: all connections then have one unnamed owner"""
+    """the name of the user who owns all jobs if no keys are used: then all connections have one unnamed owner"""
     read_options: Callable[[bytes], Options]
     paused_since: Callable[[float], float]
     """takes a time of the scheduler's clock; returns for how many seconds since then the process was stopped"""

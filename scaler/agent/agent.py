@@ -60,13 +60,13 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 48
-"""How many open files the system must allow an agent. With fewer, ZeroMQ ends the process when it opens sockets."""
+"""The fewest open files that an agent may be limited to. With fewer, ZeroMQ ends the process when it opens sockets."""
 ELASTIC_MOST = 256
-"""How many workers a node may have if its engine determines the number. Twice the initial number is allowed, too."""
+"""The most workers of a node whose engine determines the number; or twice the initial number, if that is more."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
-    """Run the agent of a cluster until it ends. The agent leaves nothing behind that it started.
+    """Run the agent of a cluster until it ends, and with it everything that it has started.
 
     The agent ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without a
     scheduler.
@@ -261,7 +261,7 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """Kill and reap processes of tasks of a lost fork server. As process 1 of a container, reap every child."""
+    """Kill and reap the processes that a lost fork server has left. As process 1 of a container, reap all children."""
     strays.end_strays(())
     strays.reap()
 

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 _SENDING = (states.CONNECTED, states.DISCONNECTED, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""The largest round trip in a heartbeat, 71 minutes. Longer ones, for instance after a stop, are reported as this."""
+"""The largest round-trip time that is reported, 71 minutes. A longer one, as after a stop, is reported as this."""
 
 
 @message
@@ -341,7 +341,7 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Log a refusal and retry: another scheduler may accept the hello, or the same one when workers leave."""
+        """Log a refusal and retry: another scheduler may accept the hello, or this one once other workers have left."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(

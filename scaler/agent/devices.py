@@ -36,7 +36,7 @@ class Devices:
         """by worker: the GPU numbers of the last run of the worker"""
 
     def number(self, tasks: Batch[RunTask]) -> Batch[RunTask]:
-        """Return these tasks, with GPU numbers in the options of tasks that ask for GPUs."""
+        """Return these tasks, with GPU numbers in the options of tasks that request GPUs."""
         return Batch[RunTask](self._numbered(task) if task.options else task for task in tasks)
 
     def _numbered(self, task: RunTask) -> RunTask:
@@ -104,7 +104,7 @@ def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
         cure = f"offer gpu={count}" if count else "leave gpu out"
         raise ConfigError(
             f"capabilities: gpu={offered} is more than the environment has: {GPUS_VARIABLE}={value!r} names "
-            f"{counted(count, 'GPU')}; {cure}, or name more GPUs there"
+            f"{counted(count, 'GPU')}; {cure}, or name more GPUs in this variable"
         )
 
 

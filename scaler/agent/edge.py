@@ -1,7 +1,7 @@
-"""AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to connect.
+"""AgentEdge: the agent's socket and session, used by the thread of the `Shell`. The link decides when to connect.
 
 The edge sends received items to the link as batches, and afterwards reports which items of the link the scheduler has
-acknowledged. The items that the link sends leave once per turn of the shell. Without a connection they wait, since the
+acknowledged. Items from the link are sent once per turn of the `Shell`. Without a connection they wait, since the
 session may resume. If bytes cannot be decoded, the edge closes the connection and reports that to the link. The edge
 holds no state of the protocol.
 """
@@ -30,7 +30,7 @@ from scaler.wire.session.transfer import WINDOW_BYTES
 logger = logging.getLogger(__name__)
 
 RECEIVED_MOST = 64
-"""The largest number of messages received in one turn, before actors run."""
+"""The most messages that are received in one turn, before actors run."""
 
 
 _REPLIES = Batch[HelloReply]

@@ -1,4 +1,4 @@
-"""GarbageCollector: asks workers, by timer, to drop objects that no processor used. No idle processor is woken."""
+"""GarbageCollector: asks workers, by timer, to drop objects that were not used lately. No idle processor is woken."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Ledger:
         A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them.
 
         Args:
-            on_their_way: large items sent to the last scheduler, wholly or in part, which it has not acknowledged.
+            on_their_way: large items of which all or a part was sent to the last scheduler, without acknowledgement.
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
@@ -237,7 +237,7 @@ class Ledger:
         return of_open, of_unknown
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
-        """Return recall requests, by worker, for all open tasks except blocked tasks, because these have started."""
+        """Return recall requests, by worker, for all open tasks except blocked ones, which have already started."""
         by_worker: dict[int, Batch[RecallRequest]] = {}
         for task in self._open.values():
             if task.task_id not in self._blocked:
@@ -263,7 +263,7 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Return which cancels to repeat, and which open runs are lost, of runs that their worker does not have.
+        """Return two parts of these runs, which their worker does not have: cancels to repeat, and lost open runs.
 
         A cancel is repeated if its task was sent to the worker again meanwhile. Runs that are not open are ignored.
         """

@@ -90,7 +90,7 @@ logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.02
 GIVE_BACK_SECONDS = 0.05
-"""How long an agent that leaves without a drain waits for running tasks. It returns waiting tasks at once."""
+"""The time that an agent which leaves without a drain waits for running tasks. It returns waiting tasks at once."""
 
 _ROWS = attrgetter("rows")
 
@@ -277,7 +277,7 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """Report open runs as failed that their worker does not have. Repeat the cancels of runs that were resent."""
+        """Report as failed the open runs that their worker lacks. For runs that were resent, repeat cancels instead."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -345,7 +345,8 @@ class AgentLink(Actor):
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
         """Forget recalled tasks and return them to the scheduler.
 
-        While no scheduler is connected, send the tasks to their workers again instead, since a hello has named them.
+        While no scheduler is connected, send the tasks to their workers again instead, since a hello may have named
+        them.
         """
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):

@@ -77,7 +77,7 @@ class ReportKeptObjects:
 
 @message
 class PausedChanged:
-    """Object cache to link: another number of workers is paused now, for lack of memory for results."""
+    """Object cache to link: the number of workers that are paused for lack of memory for results has changed."""
 
     held: int
 
@@ -91,7 +91,7 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: supply the next values to hand over, and send `then` back; if none is left, `at_last`."""
+    """Link to object cache: supply the next values to hand over. Send back `then`, or `at_last` if no value is left."""
 
     then: Any
     at_last: Any

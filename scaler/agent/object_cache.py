@@ -5,8 +5,8 @@ link. It never reads an object. A large object lies in one block of shared memor
 objects beyond the memory budget are on disk (`scaler.store`). Results of this node (`NodeValues`) are objects too: the
 scheduler requests a result if a reader cannot open the location of the result.
 
-All clients share the functions of a node. So the cache keeps an object that tasks call only if its content matches its
-id.
+All clients share the functions of a node. So the cache stores an object that tasks use as a function only if the
+content of the object matches its id.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ GONE = "its host no longer has it"
 LOOK_SECONDS = 1.0
 """The pause between two attempts to free memory while the store exceeds its budget and can free nothing."""
 HAND_OVER_BYTES = 8 * 1024 * 1024
-"""How many bytes of values a node that leaves hands over in one batch, unless a single value is larger."""
+"""The most bytes of values that a node which leaves hands over in one batch, unless a single value is larger."""
 SUPPLIED_SECONDS = 5.0
-"""How long a value stays in memory, at least, after the scheduler has requested a part of the value."""
+"""The time that a value stays in memory, at least, after the scheduler has requested a part of the value."""
 
 
 @message
@@ -110,7 +110,7 @@ class ObjectCache(Actor):
         self._handed_over: set[ObjectId] = set()
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
-        """stored and awaited objects that tasks call; the content of a stored object of this set matches its id"""
+        """stored and awaited objects that tasks use as functions; the content of each stored one matches its id"""
 
     def on_start(self) -> None:
         self._make_room()
@@ -176,7 +176,7 @@ class ObjectCache(Actor):
         self._lost(response.object_id, waiting, reason)
 
     def _may_be_kept(self, object_id: ObjectId, frames: Frames) -> bool:
-        """Return whether an object may be stored: if tasks call the object, its content must match its id."""
+        """Return whether an object may be stored: if it is used as a function, its content must match its id."""
         if object_id not in self._called or content_id(frames) == object_id:
             return True
         logger.warning("the content received for function %s does not match its id: it is not stored", object_id.hex())
@@ -199,7 +199,7 @@ class ObjectCache(Actor):
             if not self._may_be_kept(response.object_id, block.map()):
                 raise OSError("its content does not match its id")
         except OSError as error:
-            logger.debug("object %s is sent, because its memory cannot be shared: %s", response.object_id.hex(), error)
+            logger.debug("object %s is requested as bytes, not as memory: %s", response.object_id.hex(), error)
             self._waiting[response.object_id] = waiting
             self._link.send(FetchForWorker(response.object_id, by_value=True))
         else:

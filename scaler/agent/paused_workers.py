@@ -24,8 +24,8 @@ from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""If no memory is freed for this time, which doubles up to the second value, each paused worker starts one more task.
-A reader may need the results of these tasks before the stored results, or together with them.
+"""If no memory is freed for `STALL_SECONDS`, each paused worker starts one more task. The time then doubles, up to
+`STALL_MOST_SECONDS`. A reader may need the results of these tasks before the stored results, or together with them.
 """
 
 

@@ -20,7 +20,7 @@ from scaler.wire.messages.common import ObjectRequest
 from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersPaused
 
 PROCESSORS_REMEMBERED = 1024
-"""How many ended processors each new session reports again, because a report may be lost with a connection."""
+"""The most ended processors that each new session reports again. A report may be lost with a connection."""
 
 
 class SessionState:
@@ -76,10 +76,10 @@ class SessionState:
         self._objects.send(ReportKeptObjects())
 
     def start_over(self, on_their_way: Sequence[Any]) -> None:
-        """Keep all runs and results for another scheduler. It adopts those that its clients want, and cancels the rest.
+        """Keep all runs and results for another scheduler, which adopts what its clients want and cancels the rest.
 
         Args:
-            on_their_way: large items sent to the last scheduler, wholly or in part, which it has not acknowledged.
+            on_their_way: large items of which all or a part was sent to the last scheduler, without acknowledgement.
         """
         self.ledger.keep_for_next_scheduler(on_their_way)
         self.report_kept_objects()

@@ -25,7 +25,7 @@ _OUTCOMES = tuple(
 
 
 class Bin(NamedTuple):
-    """Of one worker, since the last report: busy time, runs by outcome, and the function that took the most time."""
+    """Figures of one worker since the last report: busy time, runs by outcome, the function that took the most time."""
 
     busy_us: int
     outcomes: tuple[int, int, int, int]

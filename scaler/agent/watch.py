@@ -1,7 +1,7 @@
 """AgentWatch: periodic reports of what the workers of an agent do, while the scheduler requests them (`WatchRequest`).
 
 In each interval, the watch asks the workers for their runs and processes, the ledger for the tasks, and the system for
-processor time and memory. Without `ExecutorFeature.WATCH`, the report has only the tasks of the workers.
+processor time and memory. If the executor lacks `ExecutorFeature.WATCH`, the report has only the tasks of the workers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FUNCTIONS_MOST = 1000
 """The largest number of functions in one report, which names those with the longest total time."""
 
 REPORT_SECONDS = 30.0
-"""How long a progress report counts as recent. A task without a recent report may be stuck."""
+"""The age up to which a progress report counts as recent. A task without a recent report may be stuck."""
 
 _UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
 
@@ -316,7 +316,7 @@ class RunStatusDue:
 def run_statuses(
     questions: Iterable[RunQuestion], view: WorkersView | None, ledger: Ledger, held: Container[int] = ()
 ) -> Iterator[RunStatus]:
-    """Answer the questions about open runs. All other runs have ended, and their results are on the way.
+    """Answer the questions about open runs. All other runs have ended, and their results will reach the scheduler.
 
     Args:
         view: what the workers execute; None: the workers cannot report that.

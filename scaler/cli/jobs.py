@@ -45,11 +45,12 @@ examples:
 
 NAME is the name of a job; an admin may write OWNER/NAME. Options may stand before and after the other words.
 
-`export` writes {"row": 0, "status": "done", "value": 1.5} for each row into a file that ends in .jsonl, or a line of
-a table into one that ends in .csv: there the keys of the first value are the columns, if it is a dict, a dataclass or
-a tuple. It does not wait: exit code 1 means that rows are open. FILE may be - for the standard output.
+`export` writes one line for each row that has ended: JSON if the name FILE ends in .jsonl, such as
+{"row": 0, "status": "done", "value": 1.5}; or the line of a table if FILE ends in .csv. The table has a column for each
+item of the first value, if this value is a dict, a dataclass or a tuple. `export` does not wait for open rows: if the
+job has any, the exit code is 1. FILE may be - for the standard output.
 
-`results` and `export` unpickle values: they import the modules that the values need, and run their code.
+`results` and `export` unpickle values. So they import the modules that the values need, and run code of these modules.
 """
 COLUMNS = (
     TableColumn("JOB", least=12),
@@ -105,7 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _row(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"it must be a row number, 0 or greater, not {text!r}")
+        raise argparse.ArgumentTypeError(f"the number of a row is 0 or greater, not {text!r}")
     return int(text)
 
 

@@ -24,20 +24,20 @@ encrypted.
 EPILOG = """\
 roles:
   client     submits tasks
-  worker     is a cluster: it runs the tasks of all clients, which unpickle its results
-  monitor    watches
+  worker     is a cluster: it runs the tasks of all clients, and these clients unpickle its results
+  monitor    watches (scaler_top, scaler_ui)
   admin      is a client that may also end the scheduler and all workers
 
 examples:
   scaler_keys new tcp://10.0.0.5:2345                keys for a scheduler at that address, in ~/.scaler
   scaler_keys allow alice --role client              prints the path of a key file for Alice: .../alice.json
-  scaler_keys allow bob --role client --share 2      Bob gets two tasks for one of Alice
+  scaler_keys allow bob --role client --share 2      Bob gets two tasks for each task that Alice gets
   scaler_keys allow eve --role client --tasks 1000 --bytes 20G
-                                                     Eve has at most that at a time; her other tasks wait
+                                                     Eve's open tasks have these limits; her other tasks wait
   scaler_keys revoke alice                           ends her sessions within a second
   scaler_keys check alice.json                       describes the key file
 
-Anyone who has such a file can connect: treat it like a password. Alice stores it anywhere and names it:
+Anyone who has such a file can connect: treat it like a password. Alice may store it anywhere, and gives its path:
 Client("alice.json"), scaler_cluster ADDRESS --key-file FILE, or SCALER_KEY_FILE.
 """
 
@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         "addresses",
         metavar="ADDRESS",
         nargs="+",
-        help="the addresses of the scheduler, and of its monitor if on TCP",
+        help="the address of the scheduler; also that of its monitor stream, if the stream is on TCP",
     )
     allow = commands.add_parser("allow", help="create a key, and print the path of its file")
     allow.add_argument("name", metavar="NAME", help="the owner of the key, as lists and logs show it")
@@ -69,10 +69,14 @@ def make_parser() -> argparse.ArgumentParser:
         "--share", type=_share, default=1, metavar="N", help="a share of 2 gets twice as many tasks as 1 (default: 1)"
     )
     allow.add_argument(
-        "--tasks", type=_amount, default=0, metavar="N", help="most open tasks at a time (default: no limit)"
+        "--tasks", type=_amount, default=0, metavar="N", help="the most open tasks of the owner (default: no limit)"
     )
     allow.add_argument(
-        "--bytes", type=_amount, default=0, metavar="N", help="most bytes of values, such as 20G (default: no limit)"
+        "--bytes",
+        type=_amount,
+        default=0,
+        metavar="N",
+        help="the most bytes of the owner's values, such as 20G (default: no limit)",
     )
     allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is valid")
     revoke = commands.add_parser("revoke", help="revoke a key, and end its sessions")
@@ -131,7 +135,7 @@ def _folder(arguments: argparse.Namespace) -> KeyFolder:
         return KeyFolder(found[0])
     if found:
         names = ", ".join(str(each) for each in found)
-        raise ConfigError(f"there are keys of several schedulers: name the folder with --folder: {names}")
+        raise ConfigError(f"there are keys of several schedulers; name one of these folders with --folder: {names}")
     raise ConfigError(
         f"there are no keys in {home}: create some with scaler_keys new ADDRESS, or name their folder with --folder"
     )

@@ -72,7 +72,7 @@ class _Parser(argparse.ArgumentParser):
         return found
 
     def known_options(self) -> dict[str, str]:
-        """Return the options of this parser and its subcommands by name: the name of the option, or of its setting."""
+        """Return the options of this parser and its subcommands, by their names and by the names of their settings."""
         known: dict[str, str] = {}
         for action in self._actions:
             for name in (*action.option_strings, f"--{action.dest.replace('_', '-')}") if action.option_strings else ():

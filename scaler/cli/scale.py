@@ -26,9 +26,9 @@ from scaler.scaling.scaling_client import ScalingClient
 DESCRIPTION = """\
 Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.
 The command runs for as long as its cluster. In it, {address} is the address of the scheduler, {n} the number of workers
-(--each) and {names} their names, which are also in SCALER_WORKER_NAMES. The scheduler asks a cluster to drain: it
-finishes its running tasks, and ends. Clusters that were started otherwise are counted, but never drained. Clusters
-whose scaler_scale has ended are taken over. Ctrl-C drains all clusters of this scaler_scale.
+(--each) and {names} their names, which are also in SCALER_WORKER_NAMES. A cluster that is drained finishes its running
+tasks, and ends. Clusters that were not started by a scaler_scale are counted, but never drained. A scaler_scale takes
+over the clusters of one that has ended. Ctrl-C drains all clusters of this scaler_scale.
 """
 EXAMPLES = """\
 examples:
@@ -50,12 +50,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     options.add_trust(parser, "it must be the key of an admin")
     parser.add_argument("--up", required=True, metavar="COMMAND", help="the command that starts a cluster")
-    parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
+    parser.add_argument(
+        "--each", type=_workers, default=1, metavar="N", help="the number of workers of each cluster (default: 1)"
+    )
     parser.add_argument(
         "--capabilities",
         default="",
         metavar="NAME=N,...",
-        help="the capabilities of one cluster, as in its command; tasks that request others are not counted",
+        help="the capabilities that the command gives each cluster; tasks that request others are not counted",
     )
     parser.add_argument("--only-asked", action="store_true", help="count only tasks that request capabilities")
     parser.add_argument(
@@ -86,7 +88,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         type=_SECONDS,
         default=math.inf,
         metavar="SECONDS",
-        help="end a command whose workers have not connected after this time (default: never; it may wait in a queue)",
+        help="end a command if its workers do not connect within this time (default: never)",
     )
 
 

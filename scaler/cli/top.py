@@ -42,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="MONITOR_ADDRESS",
         nargs="?",
         default=os.environ.get("SCALER_ADDRESS"),
-        help="the address of the monitor stream, or of its scheduler; by default SCALER_ADDRESS of the environment",
+        help="the address of the monitor stream, or of the scheduler (default: the variable SCALER_ADDRESS)",
     )
     parser.add_argument(
         "-t",
@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--seconds",
         type=_SECONDS,
         metavar="N",
-        help="with --trace: how long, from the first message (default: 10; Ctrl-C ends it earlier)",
+        help="with --trace: how long to record, from the first message (default: 10; Ctrl-C ends it earlier)",
     )
     return parser
 

@@ -15,8 +15,8 @@ examples:
   scaler_ui tcp://127.0.0.1:2345                     prints the address to open in a browser of this machine
   scaler_ui tcp://127.0.0.1:2345 --store ~/night.db  history is kept in a file for a week
   ssh -L 50001:127.0.0.1:50001 HOST                  then that address also works in a browser of your own machine
-The page only shows. Anyone who has its address with the token can see it. Programs read the token from the printed
-file: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/metrics
+The page changes nothing in the cluster. Anyone who has its address with the token can see it. The token is in the file
+whose path is printed. Programs read it there: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/metrics
 """
 
 

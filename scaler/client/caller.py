@@ -249,7 +249,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
                 The option `max_failures` has the same effect, up to its limit.
             job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
-                same call in another program resumes it (docs/howto/long-jobs.md).
+                same call in another program resumes the map (docs/howto/long-jobs.md).
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
                 default, raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the
                 results of unchanged rows and runs all others. Only with `job`.

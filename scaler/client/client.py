@@ -53,7 +53,7 @@ class Client(Caller):
     `disconnect` and the end of a `with` block do nothing.
 
     Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md). `n_workers`,
-    `keep` and the arguments listed after `keep` are settings of a local cluster: one that this client starts on this
+    `keep` and the arguments listed after `keep` are settings of a local cluster, which this client then starts on this
     machine. With `processes=False` only `n_workers`, `keep`, `capabilities` and `functions` are accepted. A local
     cluster logs from the level WARNING and uses the fastest event loop by default.
 

@@ -115,10 +115,11 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         return run.stream(items)
 
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
-        """Return what sends the values that several items share as one object; None if sharing is unsafe.
+        """Return a packer that sends a value of several items as one object; None if it is unsafe to share values.
 
-        It is unsafe for iterables that may reuse a buffer, which lists and tuples do not, and for custom serializers,
-        which may write values differently.
+        It is unsafe for iterables other than lists and tuples, because they may reuse a buffer. It is also unsafe for
+        custom
+        serializers, because they may write values differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SUBMITTED_MOST = 1024
-"""The number of open tasks that an executor has at the cluster at a time, by default."""
+"""The most open tasks that an executor has at the cluster, by default."""
 
 
 class SubmittingClient(Protocol):
@@ -60,7 +60,7 @@ class TaskFuture(Future[T]):
         return self.cancelled()
 
     def drop(self) -> None:
-        """Mark the future as cancelled and notify its waiters."""
+        """Mark the future as cancelled and notify the threads that wait for it."""
         super().cancel()
         self.set_running_or_notify_cancel()
 

@@ -64,7 +64,7 @@ _UNREAD_VALUE: Any = None
 """the result that the base class stores; `result` reads the value of the task when it is called"""
 
 CANCEL_ATTEMPTS = 3
-"""The most requests that one `cancel_waiting` sends. After the first, a prefetched task starts or is recalled."""
+"""The most requests of one `cancel_waiting`. After the first, a task queued at a worker starts or is recalled."""
 
 _NO_CALLBACKS: Any = ()
 """an empty placeholder, which a list replaces when the first callback is added"""
@@ -75,8 +75,9 @@ _wait_of_threading: Any = threading.Condition.wait
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
     """A condition variable that consists of one lock, and one more lock for each waiting thread.
 
-    A `threading.Condition` takes a kilobyte and nine objects. With one in each of many open futures, the garbage
-    collector would take half of the client's time for a submit.
+    A `threading.Condition` takes a kilobyte and nine objects. If each open future had one, the garbage collector would
+    take
+    half of the client's time for a submit.
     """
 
     __slots__ = ("_waiters",)
@@ -103,7 +104,10 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
 
 
 class _Waiters(list[Any]):
-    """The waiters that `wait` and `as_completed` add to one future. The start and the end of each wait are reported."""
+    """The waiters that `wait` and `as_completed` add to one future.
+
+    The start and the end of each wait are reported to the context of the task in which the user waits.
+    """
 
     def __init__(self, link: LinkThread) -> None:
         super().__init__()
@@ -120,9 +124,9 @@ class _Waiters(list[Any]):
 
 
 class _EndWaiter(threading.Event):
-    """An event and a waiter of `concurrent.futures`. The end of a future sets the event, or the answer to a request.
+    """An event, set when a future ends or a request is answered; also a waiter of `concurrent.futures`.
 
-    The link's thread sets it, because users may wait for it in the thread for callbacks.
+    It is set in the link's thread. Users may wait for it in the thread for callbacks, which therefore cannot set it.
     """
 
     def set_by(self, _news: object) -> None:
@@ -246,7 +250,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return self._read(None)[1]
 
     def profiling_info(self) -> ProfilingInfo:
-        """Return the time and memory that the task took, also if it failed.
+        """Return the time and memory that the task took, even if the task failed.
 
         Raises:
             ValueError: if the task has not ended, or was not measured. Turn measuring on with `Client(profiling=True)`

@@ -35,7 +35,7 @@ class LargeValues(Generic[K]):
         """the sizes in bytes of the fetched and unread results, by key; read-only for callers"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """Add a large result, perhaps again. Return the results to fetch now; None if the map is over."""
+        """Add a large result, which may have been lost before. Return those to fetch now; None if the map is over."""
         with self._lock:
             if self._is_over:
                 return None
@@ -43,7 +43,7 @@ class LargeValues(Generic[K]):
             return self._next_after(key)
 
     def read(self, key: K) -> list[K]:
-        """Note that a result was read, large or not. Return the results to fetch now."""
+        """Note that a result, large or not, was read. Return the large results to fetch now."""
         with self._lock:
             return self._next_after(key)
 

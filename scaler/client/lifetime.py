@@ -31,7 +31,7 @@ Seconds: TypeAlias = tuple[float, float]
 """The time-out of a client and the time between two heartbeats, in seconds."""
 
 EXIT_SECONDS = 2.0
-"""How long the end of the program waits, at most, for a client that was not disconnected."""
+"""The longest time that the end of the program waits for a client that was not disconnected."""
 
 THREAD_CLUSTER_SETTINGS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """The settings that a local cluster accepts if it runs in threads."""
@@ -41,9 +41,7 @@ _PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has crea
 _lock = threading.RLock()
 """the lock of the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""the addresses of local clusters of this program that have ended; a client in a task that still runs must not connect
-to one
-"""
+"""the addresses of ended local clusters of this program; clients in tasks that still run must not connect to them"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """the links of unpickled clients, with their finalizers; clients that differ only in the serializer share a link"""
 
@@ -107,7 +105,7 @@ def _check_local(address: object, local: LocalSettings, processes: object) -> No
         if address is not None:
             raise ConfigError(
                 f"{name}={shown(value)} applies to a local cluster, and the scheduler at {shown(address)} has its own "
-                "workers: remove one of the two"
+                f"workers: remove {name} or the address"
             )
         if not processes and name not in THREAD_CLUSTER_SETTINGS:
             raise ConfigError(f"{name}={shown(value)} applies to worker processes: remove it or processes=False")
@@ -125,7 +123,7 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
         logs_output: whether the workers log what tasks write. If not, the client prints the output of tasks.
 
     Raises:
-        ConfigError: if no starter is set.
+        ConfigError: if no function that starts a local cluster is registered in `scaler.starters`.
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
@@ -198,7 +196,7 @@ def configured_address(key_file: str | None, local: LocalSettings, processes: bo
             of_cluster = "processes=False" if not processes else ", ".join(f"{name}=" for name in local)
             raise ConfigError(
                 f"key_file={key_file!r} applies to a running scheduler, and {of_cluster} to a local cluster, which "
-                "needs no key: remove one of the two"
+                "needs no key: remove one of these arguments"
             )
         return None
     place = configured_values(ClientConfig, ("address",)).get("address")
@@ -243,7 +241,7 @@ def end_shared_links(address: str) -> None:
 
 
 def finalize_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
-    """Arrange that `link` and `cluster` end when `owner` is collected, the program ends, or the result is called."""
+    """Return the finalizer of `owner`. It ends `link` and `cluster`, at the latest at the end of the program."""
     return weakref.finalize(owner, _end, link, cluster, os.getpid())
 
 

@@ -120,7 +120,7 @@ class CallMaker(Generic[L, F]):
     def futures_of(
         self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
-        """Return key -> future for a graph that is ready to be sent. Futures of keys with data have already ended."""
+        """Return key -> future for a graph that is ready to be sent. If a key's value is data, its future has ended."""
         futures: dict[str, F] = {}
         for key, task_id in tasks.items():
             future = futures[key] = self.new_future(

@@ -117,7 +117,9 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """how many more rows than results have arrived, and have been read: a range has many rows and one result"""
+        """how many more rows than results (a range has many rows and one result): of all that have arrived, and of
+        those read
+        """
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.

@@ -161,7 +161,7 @@ class DrawnRows:
 
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row may join `n_rows` rows with `frames`: it has no objects, and as many frames as each one."""
+    """Return whether a row has no objects, and as many frames as each of `n_rows` rows, which have `frames` in all."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 

@@ -1,8 +1,8 @@
 """ChildProcess: starts a child process, sends its settings, waits until it is ready, and ends it.
 
 A child is a fresh interpreter that runs `scaler.cluster.child`. It never imports the program that started it, so a
-script needs no `__main__` guard. The pipe with its settings stays open as the lifeline: it closes when the parent ends,
-and then the child ends too.
+script needs no `__main__` guard. The pipe through which the child gets its settings stays open as the lifeline: it
+closes when the parent ends, and then the child ends too.
 """
 
 from __future__ import annotations

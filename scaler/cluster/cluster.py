@@ -28,10 +28,11 @@ class Cluster(ChildProcess):
 
     Args:
         address: the address of the scheduler.
-        n_workers: how many tasks run at once; None: one for each name in `worker_names`, or the number of tasks that
-            the engine runs at once, or one for each core.
+        n_workers: how many tasks run at once. None: as many as there are `worker_names`; without names, as many as the
+            engine runs at once; if that is unknown, one for each core.
         worker_names: a name for each worker.
-        key_file: the file with the key for a scheduler on TCP; None: the one that is found (docs/howto/keys.md).
+        key_file: the file with the key for a scheduler on TCP; None: the key file that is found for the address
+            (docs/howto/keys.md).
         trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids.
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment

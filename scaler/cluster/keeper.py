@@ -1,8 +1,8 @@
 """Keeper: restarts the agent or the scheduler of a local cluster when it dies, at most three times a minute.
 
 The keeper is a thread that waits for the end of the process. A process that ends in order (exit code 0), or cannot
-start with its settings (exit code 78), is not restarted. When the keeper gives up, it fails the clients of this program
-that have lost their scheduler or the last cluster.
+start with its settings (exit code 78), is not restarted. When the keeper gives up, it fails the open futures of those
+clients in this program that have lost their scheduler or their last cluster.
 
 The keeper does not hold the `Cluster` or the `Scheduler`, because garbage collection of either ends its process.
 """
@@ -90,15 +90,15 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
     """Log that a cluster is lost, and fail its clients. `error`: what the process has reported; may be empty."""
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
-    text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix the cause and create a new one"
+    text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix it, and create a new cluster"
     logger.critical(text)
     _fail_clients(address, part, text)
 
 
 def _fail_clients(address: str, part: str, text: str) -> int:
-    """Fail the clients of the scheduler at `address`, and return their number.
+    """Fail the open futures of all clients of the scheduler at `address`, and return the number of clients.
 
-    After the loss of an agent, fail them only if this program has started the scheduler, and this was its last cluster.
+    After the loss of an agent, do so only if this program has started the scheduler, and this was its last cluster.
     """
     if part == "agent" and not (address in schedulers and _clusters[address] == 1):
         return 0

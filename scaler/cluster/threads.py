@@ -37,7 +37,7 @@ NO_SILENCE_SECONDS = 86_400.0
 
 
 Started: TypeAlias = Callable[[], None]
-"""The callback of a thread whose scheduler or agent has started."""
+"""A function that a part of the cluster calls, in its own thread, when it has started."""
 
 
 class _Part:

@@ -16,21 +16,24 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   are `RunOptions`; an executor ignores options that it does not know. The address of the scheduler is in `Node.config`.
   Clients inside the task read it from `scaler.task_context.current`, and report to that context when the task waits.
   The executor sets the context where the task runs.
-- `RunCancel`: end these runs, waiting or running. Answer each with a `RunResult` that is `CANCELED`, or with the result
-  that was quicker. A run that this worker does not have gets no result: it was answered before, or runs elsewhere.
-- `RecallRequest`: return the tasks among these that have not started. A task that has started stays, without an answer.
+- `RunCancel`: end these runs, waiting or running. Answer each with a `RunResult` that is `CANCELED`, or with the task's
+  own result if the task ends first. A run that this worker does not have gets no result: it was answered before, or
+  runs elsewhere.
+- `RecallRequest`: return those of the named tasks that have not started. A task that has started continues, and the
+  request for it gets no answer.
 - `ObjectFound`, `ObjectUnavailable`: the answers to `NeedObject`. An unavailable object may have been stored since the
   request: request it once more. If it is unavailable again, fail the tasks that wait for it, with `MISSING_OBJECTS`.
-- `ForgetObjects`: these objects are deleted, for tasks that start from now on. Their ids may be used again.
+- `ForgetObjects`: these objects are deleted; tasks that start from now on must not see them. Their ids may be used
+  again.
 - `CollectionDue`: an interval has ended; objects that were not used in it may be dropped, and requested again later.
 - `ProcessorNews`: the client in a task only waits, or an item is on its way to that client. Sent only to an executor
   with `ExecutorFeature.SUSPENSION`, and to one without `ExecutorFeature.WAITS`, for which only this news shows whether
   a run is blocked.
 - `ReportRuns`: only with `ExecutorFeature.WATCH`: add each process of this worker to the view, with the run that it
-  executes, and for how long.
+  executes, and the time of the run so far.
 - `PauseTasks`: only with `ExecutorFeature.ROOM`: until the pause ends, start only tasks that this message permits, one
   at a time, even if other tasks have waited for longer.
-- `RestartProcesses`: only with `ExecutorFeature.FRESH`: end each present process after the tasks that it has, and run
+- `RestartProcesses`: only with `ExecutorFeature.FRESH`: end each present process after its present tasks, and run
   tasks that arrive later in new processes. A process stays while a client in it has open tasks.
 
 Mail out, to the link:
@@ -42,7 +45,8 @@ Mail out, to the link:
 - `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and the worker has none of them. Optional: if
   such a run is still open at the link, the link reports `NOT_FOUND`, so that the scheduler does not wait for the run.
 - `RunBlocked`: this run waits for other tasks and has given up its slot, so that another task runs. `RunUnblocked`: it
-  has a slot again. A run waits for a slot before it resumes, unless it gave up its wait. One worker can run any depth.
+  has a slot again. A run waits for a slot before it resumes, unless it gave up its wait. One worker can run nested
+  tasks of any depth.
 - `RunOutput`: a line that a task has printed, or its progress, before its result. Optional.
 - `ExecutorProcessGone`: a process has ended, and clients may have been in it.
 - `CapacityChanged`: the number of tasks that can run at once has changed. Only with `ExecutorFeature.ELASTIC`, and only

@@ -40,7 +40,7 @@ class RunsNotHere:
 
 @dataclass
 class ProcessNow:
-    """A process of a worker, or a thread, and the task that it executes."""
+    """The task that a process or a thread of a worker executes now."""
 
     worker: int
     pid: int
@@ -87,7 +87,7 @@ class RestartProcesses:
 
 @message
 class PauseTasks:
-    """Object cache to workers: start only tasks for which `may_start` is true. Without `may_start`, end the pause."""
+    """Object cache to workers: start only tasks for which `may_start` is true; None: the pause has ended."""
 
     may_start: Callable[[RunTask], bool] | None
 

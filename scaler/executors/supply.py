@@ -21,9 +21,7 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
-"""While more objects than this are awaited, no task overtakes a task that lacks objects, since each object takes
-memory.
-"""
+"""If more objects than this are awaited, no task overtakes a task that lacks objects, because objects take memory."""
 
 
 def needs_of(task: RunTask) -> list[ObjectId]:
@@ -90,7 +88,7 @@ class Supply:
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 
     def take(self, queue: TaskQueue, stock: Stock) -> RunTask | None:
-        """Remove and return the first queued task that has all its objects, or None. Tasks before it step aside."""
+        """Remove and return the first queued task that has all its objects, or None. Overtaken tasks step aside."""
         while row := queue.first_row():
             task = row[0]
             if self.has_all(stock, task):

@@ -1,8 +1,8 @@
 """The order of a graph's nodes as operations on a sparse matrix with python-graphblas, a whole wave of nodes at once.
 
-An element of the matrix is how often one node needs another; a wave is the vector of the ready nodes. Wave times matrix
-counts, for all other nodes, how many dependencies have just finished. So the cost grows with waves, not with nodes. If
-waves are narrow, as in a chain, the functions of `plain` are used instead.
+An element of the matrix is how often one node needs another; a wave is the vector of the ready nodes. The product of a
+wave and the matrix has, for each other node, the number of its dependencies that have just finished. So the cost grows
+with waves, not with nodes. If waves are narrow, as in a chain, the functions of `plain` are used instead.
 
 Imported only when needed: python-graphblas is an extra and takes a second to import.
 `tests/benchmarks/results/graph.md` shows when the import pays.
@@ -26,7 +26,7 @@ WAVE_NODES = 1000
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
     """Return the wanted nodes and all nodes that they need, each after its dependencies.
 
-    Arguments and errors are those of `plain.order`; the order may differ.
+    The arguments and errors are the same as for `plain.order`; the order of the nodes may differ.
     """
     if not dependencies:
         return plain.order(counts, dependencies, wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 MAX_FAILURES_IS = " failed; max_failures is "
 
 LEAST_ENDED = 100
-"""Until this number of rows or tasks has ended, a fraction in `max_failures` is checked only when all have ended."""
+"""A fraction in `max_failures` is checked when this number of rows or tasks has ended, or when all have ended."""
 
 
 def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = False) -> bool:

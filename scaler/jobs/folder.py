@@ -1,7 +1,7 @@
 """JobFolder: the private folder in which a scheduler keeps its jobs, with a subfolder for each owner and job.
 
-Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`, which changes it
-only for `give`. Unreadable jobs are never deleted.
+Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`, which only reads the
+folder, except for `give`. Unreadable jobs are never deleted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ UNREADABLE = (
     RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
     RecursionError, MemoryError, struct.error,
 )  # fmt: skip
-"""Exceptions that a damaged record can raise, since any value in the record may have been replaced."""
+"""Exceptions that a damaged record can raise, because any value in the record may have been replaced."""
 
 
 class JobInUseError(ConfigError):
@@ -128,7 +128,8 @@ class JobFolder:
     def _lock_all(self) -> int | None:
         """Lock the folder. Return the descriptor, or None if another scheduler has locked the folder.
 
-        Removes the lock file of earlier versions, because its name, `lock`, could also be that of an owner's folder.
+        Removes the lock file of earlier versions: its name is `lock`, which could also be the name of an owner's
+        folder.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -211,8 +212,8 @@ class JobFolder:
             program: as in `create`.
 
         Raises:
-            JobInUseError: if another program has the job open.
-            RecordError, sqlite3.Error, OSError: if the job cannot be read.
+            JobInUseError: if another program has the job open. RecordError, sqlite3.Error, OSError: if the job cannot
+            be read.
         """
         self._enter()
         check_folder(place)
@@ -232,7 +233,7 @@ class JobFolder:
     def in_use_error(self, place: Path) -> JobInUseError | None:
         """Return the error that `open` would raise if another program has the job open; None if no program has.
 
-        No lock is held after this call, since the scheduler that owns the folder may be about to start again.
+        No lock is held after this call, because the scheduler that owns the folder may be about to start again.
         """
         is_open, of_all = place in self._locks, None
         try:
@@ -438,7 +439,7 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, JobSummary | Exception]]:
 
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
-    """Open a record, and set its owner to the owner of its folder, since the job may have been transferred."""
+    """Open a record, and set its owner to the owner of its folder, because the job may have been transferred."""
     owner = unquote(place.parent.name)
     check_job_name(owner)
     record = JobRecord.open(place, writing=writing)

@@ -1,7 +1,7 @@
 """Record: one job on disk: its terms, the arguments of its rows in ranges, and the results of ended rows.
 
 Written by the job writer's thread in groups: `begin`, changes, `commit`. A committed group survives a power cut. Read
-by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it; damaged data is kept.
+by that thread, and by `scaler_jobs --file`. Found damage is recorded in the present group; damaged data is kept.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class JobRecord:
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
         """Open an existing record. If opened for writing, rows with missing or truncated files become failed.
 
-        A record that is opened for reading shows one moment until `renew` is called, whatever another program writes.
+        A record that is opened for reading shows its state at one moment, until `renew` is called.
 
         Raises:
             RecordError: if the folder holds no complete record of this version, or its content cannot be a record.
@@ -289,7 +289,7 @@ class JobRecord:
             self._witness.write(self.record_id, n_commits)
 
     def _check_place(self) -> None:
-        """Raise `OSError` if the folder was removed or moved, since changes written to it would be lost."""
+        """Raise `OSError` if the folder was removed or moved, because changes written to it would be lost."""
         if not self.is_in_place():
             raise OSError(f"the folder of the job is gone: {self.folder} was removed or moved while the job was open")
 
@@ -418,7 +418,7 @@ class JobRecord:
         """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            RowsDiffer: with `at_most_once`, if a dropped row may have started: if added again, it would run twice.
+            RowsDiffer: with `at_most_once`, if a dropped row may have started: added again, it would run twice.
             DamagedError: if the range that must be divided is damaged.
         """
         if at_most_once:
@@ -501,18 +501,18 @@ class JobRecord:
 
     @property
     def revision(self) -> int:
-        """The number of changes of the terms or of known rows. Clients send the revision that they have compared."""
+        """The number of changes of the terms or of known rows. Clients send the number at which they compared the
+        rows.
+        """
         return int(self._facts.get("revision", 0))
 
     @property
     def is_compared(self) -> bool:
-        """Whether the rows of this version must not change, because a `map` or `start` that did not make it needs
-        them.
-        """
+        """Whether the rows of this version must not change, because a later call of `map` or `start` needs them."""
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that a `map` or `start` that did not make this version needs its rows."""
+        """Record that a later call of `map` or `start` than the one that made this version needs its rows."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:

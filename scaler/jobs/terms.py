@@ -18,7 +18,7 @@ PAUSED = "paused"
 """The displayed state of an open job whose owner is locked out. Records do not store this state."""
 
 BY_KEY, BY_FILE = "key", "ipc"
-"""How an owner connects, in this order: with a key on the scheduler's list; by the permissions of a folder."""
+"""How an owner has connected, in this order: with a key on the scheduler's list; by the permissions of a folder."""
 
 ENDED_WELL, FAILED = 1, 2
 """The two values of `ended_rows` for a row that has ended: it succeeded; it failed. An open row has the value 0."""

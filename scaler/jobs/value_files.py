@@ -18,13 +18,13 @@ from scaler.jobs.tables.checksums import DamagedError
 from scaler.jobs.values import Frames, pack_sizes, take, unpack_sizes
 
 _GONE = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.ENXIO})
-"""Errors of lost or unreadable files. Temporary errors, such as too many open files, are not among these."""
+"""The error numbers of lost or unreadable files, without temporary errors such as too many open files."""
 
 ASIDE = "aside-"
-"""Prefix of the new names of directories and links that had the name of a value file."""
+"""The prefix that the name of a directory or link gets when it stands in the place of a value file, and is renamed."""
 
 IN_DATABASE_BYTES = 64 * 1024
-"""Size of the largest values that are stored in the database."""
+"""The size of the largest values that are stored in the database."""
 
 
 class ValueFiles:
@@ -40,13 +40,12 @@ class ValueFiles:
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._released: set[str] = set()
-        """files to remove after the next commit; until then, table lines on disk still name these files"""
+        """files to remove after the next commit; until then, the database on disk still names these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Write a value to a file if it is large. Return the sizes of its frames, and the value, or None if it is in a
-        file.
+        """Write a value to a file if it is large. Return the sizes of its frames, and None; if it is small, the value.
 
-        While a table line on disk still names the file, the new value goes to the database, whatever its size.
+        While the database on disk still names an old file with this name, even a large value is returned, not written.
         """
         sizes = pack_sizes(frames)
         size = sum(unpack_sizes(sizes))
@@ -124,7 +123,7 @@ class ValueFiles:
             return file.readall()
 
     def why_damaged(self, name: str, sizes: bytes) -> str:
-        """Return why a file is damaged: its size is wrong, or it is missing. Return an empty text if it is intact."""
+        """Return why a file is damaged: it is missing, or has the wrong size. Return an empty text if it is intact."""
         expected = sum(unpack_sizes(sizes)) if len(sizes) % 8 == 0 else -1
         if self.sizes.get(name) == expected:
             return ""
@@ -136,7 +135,7 @@ class ValueFiles:
         self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """End a group: remove the released files if its changes were committed (`is_kept`), else keep the files."""
+        """End a group of changes. If it was committed (`is_kept`), remove the released files; else keep these files."""
         for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)

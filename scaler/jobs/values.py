@@ -59,11 +59,11 @@ class PackedBlocks:
         return bytes(self._blocks[self._ends[at] : self._ends[at + 1]])
 
     def cut(self, at: int, end: int) -> bytes:
-        """Return the blocks from `at` to `end`, packed."""
+        """Return the blocks from `at` up to, but not including, `end`, packed."""
         return b"".join((self._lengths[4 * at : 4 * end], self._blocks[self._ends[at] : self._ends[end]]))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many blocks from `at` on have together at most `most_bytes`; at least one, except at the end."""
+        """Return how many blocks, from `at` on, have at most `most_bytes` in total; at least one, except at the end."""
         n_fitting = bisect_right(self._ends, self._ends[at] + most_bytes) - 1 - at
         return min(most, max(1, n_fitting), len(self._ends) - 1 - at)
 
@@ -116,16 +116,18 @@ class Arguments:
         return self._rows[at] if self._packed is None else RowArguments(self._packed.one(at))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many rows from `at` on fit into one task; 1 if any row of the block has objects or frames."""
+        """Return how many rows, from `at` on, fit into one task; 1 if any row of the block has objects or frames."""
         return 1 if self._packed is None else self._packed.fitting(at, most, most_bytes)
 
     def cut(self, at: int, end: int) -> bytes:
-        """Return the packed arguments of the rows from `at` to `end`, as many as `fitting` allows in one task."""
+        """Return the arguments of the rows from `at` up to, but not including, `end`, packed for one task (see
+        `fitting`).
+        """
         assert self._packed is not None
         return self._packed.cut(at, end)
 
     def part(self, at: int, end: int) -> bytes:
-        """Return the arguments of the rows from `at` to `end` as a new block."""
+        """Return the arguments of the rows from `at` up to, but not including, `end` as a new block."""
         if self._packed is None:
             return pack_rows(self._rows[at:end])
         cut = self._packed.cut(at, end)

@@ -1,7 +1,7 @@
-"""Witness: a file beside the database of a job with the number of its commits, to detect lost commits.
+"""Witness: a file that holds the number of commits of a job's database, to detect lost commits.
 
 Used by the record. A database that has lost its write-ahead log looks intact, but older. The witness is written after
-each commit and not synced, so it is ignored if it is unreadable, or older than the database. A witness newer than the
+each commit, but not synced. So it is ignored if it is unreadable, or older than the database. A witness newer than the
 database proves that acknowledged changes are missing. A failed write is ignored.
 """
 
@@ -42,7 +42,7 @@ class Witness:
         return n_commits if self._found == _packed(record_id, n_commits) else 0
 
     def write(self, record_id: bytes, n_commits: int) -> None:
-        """Write the number of commits. Errors are ignored; the witness then keeps the earlier number."""
+        """Write the number of commits. If that fails, the witness keeps the earlier number, and no error is raised."""
         with contextlib.suppress(OSError):
             if self._descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

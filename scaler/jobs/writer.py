@@ -2,11 +2,11 @@
 
     actors --orders--> thread of the job writer: begin, all queued orders, commit --answers--> actors
 
-Created by the scheduler, called by its actors. Orders queued while the thread is busy form one group: one transaction
-per job and one wait for the disk. An order is answered only after its group is on disk.
+Created by the scheduler, called by its actors. Orders that are queued while the thread is busy form one group: they
+share one transaction per job, and one wait for the disk. An order is answered only after its group is on disk.
 
-On a full disk, the log of the job is truncated; from damaged pages, the results of the job are salvaged. Then the
-orders for this job run again. Between groups, files of removed jobs are deleted piece by piece.
+If the disk is full, the log of a job is truncated. If pages of a job's database are damaged, the results of the job are
+salvaged. Then the orders for this job run again. Between groups, files of removed jobs are deleted piece by piece.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class JobWriter:
             self._thread.start()
 
     def order(self, record: JobRecord | None, order: Order, answer: Answer) -> None:
-        """Queue an order. `record`: the record that the order changes; None: the order runs outside of any group."""
+        """Queue an order that changes `record`. If `record` is None, the order runs outside of any group."""
         self._orders.append((record, order, answer))
         self._wake.set()
 

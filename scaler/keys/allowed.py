@@ -1,4 +1,4 @@
-"""AllowedKeys: the list of keys that a scheduler accepts, one line each, as people read and edit it.
+"""AllowedKeys: the keys that a scheduler accepts, in a text file with a line for each, which people read and edit.
 
     client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID share=2 tasks=100000 bytes=20G until=2027-01-01
 
@@ -59,8 +59,8 @@ class OwnerTerms:
 
     Attributes:
         share: the number of turns that the owner gets for each turn of an owner with share 1.
-        tasks: how many tasks of the owner may be open at a time; 0: no limit.
-        n_bytes: how many bytes of the owner's values the scheduler may know at a time; 0: no limit.
+        tasks: the most open tasks that the owner may have at a time; 0: no limit.
+        n_bytes: the most bytes of the owner's values that the scheduler may keep or know of; 0: no limit.
     """
 
     share: int = 1

@@ -1,9 +1,9 @@
-"""Finding: where the keys for an address are, so that users need not name them on one machine, or with a shared home.
+"""Finding: finds the folder with the keys for an address, so that users on one machine need not name a folder.
 
     ~/.scaler/HOST_PORT/{scheduler.key, allowed, client.json, worker.json, monitor.json, admin.json}
 
-Used by schedulers, by their peers, and by the command `scaler_keys`. A file that other users can read is an error, and
-is not treated as missing.
+Used by schedulers, by their peers, and by the command `scaler_keys`. Also works on several machines with a shared home
+folder. A file that other users can read is an error, and is not treated as missing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ VARIABLE = "SCALER_KEY_FOLDER"
 
 SCHEDULER_KEY = "scheduler.key"
 FITTING = {CLIENT: (ADMIN, CLIENT), WORKER: (WORKER,), MONITOR: (MONITOR, ADMIN)}
-"""Role of a peer -> the kinds of key that the peer may use, the preferred kind first. A user who can read the folder of
-a scheduler has all rights at the scheduler, but code in tasks gets only the key of its cluster.
+"""Role of a peer -> the roles of the keys that the peer may use, the preferred one first. A client may use the key of
+an admin, because a user who can read the folder of a scheduler has all rights at the scheduler. But code in tasks
+gets only the key of its cluster.
 """
 
 
@@ -55,8 +56,9 @@ def reachable(endpoint: Endpoint) -> str:
 def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
     """Return the keys with which a peer may connect to an address, the likeliest first; empty if the peer has no key.
 
-    A host may have several names, so the keys for other names with the same port follow those for the given name.
-    The port for viewers may differ from that of the scheduler; only the key files name it.
+    The keys for the given host name come first. Keys for other host names with the same port follow, because a host may
+    have several names. A viewer may connect to another port than that of the scheduler, and only the key files name
+    both ports.
 
     Args:
         endpoint: where the scheduler listens. If the endpoint has a `key_file`, only that file is used.
@@ -71,7 +73,8 @@ def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
         key = KeyFile.read(whole_path(endpoint.key_file))
         if key.role not in FITTING[role]:
             raise ConfigError(
-                f"{key.path} is the key of a {key.role}, and a {role} needs another one (scaler_keys allow)"
+                f"{key.path} is the key of a {key.role}, which a {role} cannot use: take another key file, or have one "
+                "made with scaler_keys allow"
             )
         return (key,)
     if not _has_home():

@@ -54,7 +54,7 @@ class KeyFolder:
         """Make a folder with the key of a scheduler, and a key file of each role for all who can read the folder.
 
         Args:
-            path: the folder; it may exist, without keys.
+            path: the folder; it may exist if it has no keys.
             addresses: where the scheduler listens, as its peers reach it.
 
         Raises:
@@ -78,7 +78,7 @@ class KeyFolder:
 
     @classmethod
     def find_or_make(cls, path: Path, addresses: Iterable[str]) -> tuple[KeyFolder, bool]:
-        """Return the folder of keys at `path`, made if it does not exist, and whether it is new.
+        """Return the folder of keys at `path`, and whether it is new. The folder is made if it does not exist.
 
         Raises:
             ConfigError: if other users can enter the folder, or the folder is damaged.
@@ -182,7 +182,7 @@ class KeyFolder:
         return len(taken)
 
     def rotate(self) -> list[Path]:
-        """Make a new key of the scheduler, which is used when the scheduler starts next.
+        """Make a new key of the scheduler, which the scheduler uses from its next start on.
 
         Return the changed key files, which must be handed to their owners again before that start.
 

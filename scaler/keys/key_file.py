@@ -86,7 +86,7 @@ class KeyFile:
     @classmethod
     def _of(cls, values: Any, path: Path) -> KeyFile:
         if not isinstance(values, dict) or values.get("version") != VERSION:
-            raise ConfigError(f"it has no version {VERSION}")
+            raise ConfigError(f"its format is not version {VERSION}")
         if values["role"] not in ROLES:
             raise ConfigError("its role is unknown")
         if not isinstance(values["name"], str):

@@ -34,7 +34,9 @@ N = TypeVar("N")
 R = TypeVar("R")
 
 ActorStop = pykka_messages._ActorStop
-"""The message of Pykka's `stop`, a private class; tests/architecture/test_pykka_contract.py checks that it exists."""
+"""The message of Pykka's `stop`: a private class of Pykka; tests/architecture/test_pykka_contract.py checks that it
+exists.
+"""
 
 
 class Question:
@@ -80,7 +82,7 @@ class _Inbox:
 
 
 class _StoppedFlag:
-    """Pykka's `actor_stopped`, computed from the address, since an `Event` per task would cost more than the task."""
+    """Pykka's `actor_stopped`, computed from the address, because an `Event` per task would cost more than the task."""
 
     __slots__ = ("_ref",)
 
@@ -92,10 +94,10 @@ class _StoppedFlag:
 
 
 class ActorRef(pykka.ActorRef["Actor"]):
-    """The address of an actor. The address stays valid: mail to a stopped actor is counted as a dead letter.
+    """The address of an actor. It stays valid after the end of the actor: mail is then counted as a dead letter.
 
-    `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
-    `stop`, `proxy`). Waiting for an answer in the dispatcher's own thread deadlocks.
+    `send` and `notify` may be called only in the dispatcher's own thread. Other threads use what Pykka documents
+    (`tell`, `ask`, `stop`, `proxy`). If the dispatcher's own thread waits for an answer, it deadlocks.
     """
 
     __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "_queue", "supervised")
@@ -173,7 +175,7 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """message type -> function that returns the sender, to charge it with a failure; None: notify this actor"""
+        """message type -> function that returns the sender to notify if the handler fails; None: notify this actor"""
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
@@ -202,7 +204,7 @@ def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[
 
 
 def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]:
-    """Charge a failure of the marked handler to the sender of the message, who is notified. This actor continues.
+    """After a failure of the marked handler, notify the sender of the message instead of ending this actor.
 
     The handler checks a message before it changes the actor, because the actor is not restarted after the failure.
 
@@ -298,8 +300,8 @@ class Actor(pykka.Actor):
     def stop_now(self) -> None:
         """End this actor normally, at once: `on_stop` runs now, and no handler is called after the current one.
 
-        Mail that still waits becomes dead letters. If the actor has a supervisor, this mail waits for the supervisor's
-        decision.
+        If the actor has a supervisor, its remaining mail waits until the supervisor decides. Otherwise this mail
+        becomes dead letters.
         """
         ref = self._actor_ref
         if ref._actor is self:
@@ -312,7 +314,7 @@ class Actor(pykka.Actor):
         self.stop_now()
 
     def on_turn_end(self) -> None:
-        """Act on all mail of a turn at once. Called only for actors that run last, and not after urgent mail."""
+        """Act at once on all mail of a turn. Called only for actors that run last, and not after urgent mail."""
 
     def on_failure(
         self,

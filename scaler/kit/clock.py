@@ -19,7 +19,7 @@ Clock: TypeAlias = Callable[[], float]
 
 
 SWEEP_FROM = 1024
-"""Cancelled timers are removed from the heap only if there are more than this number of them."""
+"""The least number of cancelled timers in the heap before they are removed from it."""
 
 
 class Timer:

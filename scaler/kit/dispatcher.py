@@ -97,10 +97,10 @@ class Dispatcher:
         return ref
 
     def attach(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` at a vacant address, and deliver the mail that waits there.
+        """Start `actor` at an address that has no actor, and deliver the mail that waits there.
 
         Raises:
-            ActorStoppedError: if the address is not vacant.
+            ActorStoppedError: if the address has an actor, or is closed.
         """
         if ref._actor is not None or ref.is_stopped():
             raise ActorStoppedError(f"cannot start an actor at {ref}: it has one, or the address is closed")
@@ -228,7 +228,7 @@ class Dispatcher:
             ref.send(message)
 
     def _run_ready(self, most: int) -> int:
-        """Give turns to actors. Stop after an actor with several messages, at urgent mail, or after `most` messages.
+        """Give turns to actors. Stop after a turn with several messages, at urgent mail, or after `most` messages.
 
         Return the number of handled messages. A turn with one message is inlined here, because most turns have one.
         """
@@ -351,7 +351,7 @@ class Dispatcher:
             self._on_escalation(error)
 
     def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
-        """Put unhandled mail back; if the address is closed, it becomes dead letters. Return the number of messages."""
+        """Put unhandled mail back; the mail of a closed address becomes dead letters. Return the number of messages."""
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):
@@ -363,7 +363,8 @@ class Dispatcher:
     # The end
 
     def close(self) -> None:
-        """Stop accepting mail. Waiting mail becomes dead letters; who waits for an answer gets `pykka.ActorDeadError`.
+        """Stop accepting mail. Waiting mail becomes dead letters; threads that wait for answers get
+        `pykka.ActorDeadError`.
 
         Call this method in the thread of `run`, any number of times. No actor is notified, so stop the root first.
         """

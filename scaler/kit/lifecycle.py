@@ -41,7 +41,7 @@ class ExplainedError(RuntimeError):
 
 
 class UnknownMessageError(TypeError):
-    """An actor received a message for which it has no handler. This is a bug of the sender, but the receiver fails."""
+    """An actor received a message for which it has no handler. The bug is in the sender, but the receiver fails."""
 
 
 class ActorStoppedError(RuntimeError):

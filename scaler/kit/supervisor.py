@@ -1,12 +1,12 @@
 """Supervisor: keeps children alive, by their specifications.
 
-A failed child is restarted at the same address, so its senders need not know; mail to the child waits. Each failure
-counts against a budget: a supervisor with more than `times` failures within `within_seconds` fails itself, and its own
-supervisor decides (escalation). A root that fails ends the process.
+A failed child is restarted at the same address, where its mail waits, so the senders of the mail need not know of the
+failure. A supervisor has a budget: if its children fail more than `times` times within `within_seconds`, the supervisor
+fails itself, and its own supervisor decides (escalation). A root that fails ends the process.
 
 A permanent child that ends normally is also restarted at the same address. Its end does not count against the budget,
-and the restart is not urgent mail. So a child that ends at once, again and again, wastes time but blocks no other
-actor.
+and its restart waits for its turn behind other mail. So a child that ends at once, again and again, wastes time but
+blocks no other actor.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class BackOff:
     most_seconds: float = 5.0
 
     def delay_seconds(self, recent_failures: int) -> float:
-        """Return the wait before a restart; `recent_failures`: how many failures count against the budget now."""
+        """Return the wait before a restart; `recent_failures`: the failures that count against the budget now."""
         if recent_failures <= 1:
             return 0.0
         exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold

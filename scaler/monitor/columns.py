@@ -30,7 +30,7 @@ class ViewRow(NamedTuple):
 
     @property
     def seen_seconds(self) -> float:
-        """Seconds since the last message of the agent; if the row has several, of the one silent for longest."""
+        """Seconds since the last message of the agent; if the row has several agents, of the one silent for longest."""
         return max(worker.seen_seconds for worker in self.workers)
 
 
@@ -49,7 +49,7 @@ class TableField:
     value: Callable[[WorkerView], Any]
     """returns the value of this column for a worker; None if the value is unknown"""
     of_agent: bool = False
-    """whether the value belongs to the agent of the worker, so that a host counts the value once for each agent"""
+    """whether the value belongs to the agent of the worker, so that the row of a host counts it once for each agent"""
     combine: Callable[[Iterable[Any]], Any] = sum
 
     def of(self, row: ViewRow) -> Any:
@@ -145,6 +145,6 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts contains `wanted`, ignoring case; for `!rest`, whether none contains `rest`."""
+    """Return whether a text contains `wanted`, ignoring case; for `!rest`, return whether no text contains `rest`."""
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

@@ -1,7 +1,8 @@
 """Discovery: finds the monitor stream of a scheduler.
 
-The subscriber calls `find` before each connection. In a folder that all users share, any user may create a socket
-first, so the socket of an untrusted user is refused here. The user is checked again when the connection is made.
+The subscriber calls `find` before each connection. In a folder that all users share, any user may create the socket
+before the scheduler does. So the socket of an untrusted user is refused here, and the user is checked again when the
+connection is made.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _not_allowed(place: Endpoint) -> ConfigError:
 
 
 def _is_listening(place: Endpoint) -> bool:
-    """Return whether a process listens at a socket. The file of the socket alone may be left by a killed scheduler.
+    """Return whether a process listens at a socket. A killed scheduler leaves the file of its socket behind.
 
     Raises:
         ConfigError: if this user may not connect, or does not trust the user who listens.

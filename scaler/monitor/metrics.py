@@ -21,9 +21,9 @@ from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 WORKERS_MOST = 2_000
-"""At most this many workers, and this many agents, have metrics of their own. `scaler_workers` counts all workers."""
+"""The most workers, and the most agents, that have metrics of their own. `scaler_workers` counts all workers."""
 NAMES_MOST = 256
-"""At most this many functions, this many clients, and this many kinds of failures have metrics of their own."""
+"""The most functions, the most clients, and the most kinds of failures that have metrics of their own."""
 _ENDS = ("success", "failed", "canceled", "other")
 _WORKER_LABELS = ("agent", "host", "worker")
 

@@ -21,9 +21,9 @@ from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""How long to wait, after a signal, for the message with the last tasks. The scheduler sends one each second."""
+"""The longest wait, after a signal, for the message with the last tasks. The scheduler sends one each second."""
 GRAPHS_SECONDS = 3.0
-"""How much longer to wait, after a signal, while nodes of known graphs are missing."""
+"""The longest further wait, after a signal, while nodes of known graphs are missing."""
 STARTED = "the recording has started"
 
 

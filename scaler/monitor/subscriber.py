@@ -71,7 +71,7 @@ class Subscriber:
         self.is_connected = self._was_connected = False
         self._lookup = Lookup(self._given)
         self._refusal = ""
-        """the reason for which this process refused the last attempt to connect; empty without a refusal"""
+        """why this process refused to connect last time, such as an untrusted listener; empty without a refusal"""
         self.refused = 0
         """The number of messages that could not be read."""
         try:
@@ -122,8 +122,8 @@ class Subscriber:
     def refusal(self) -> str:
         """The reason for which the scheduler refuses this subscriber; empty if the scheduler accepts it.
 
-        After the first connection, refusals by other programs are ignored: one may use the scheduler's address for a
-        while.
+        After the first connection, refusals by other programs are ignored, because such a program may use the
+        scheduler's address for a while.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
         return self._keyring.refusal if is_known and not self.is_connected else ""

@@ -19,7 +19,7 @@ from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
 JITTER_US = 100_000
-"""The longest overlap of two runs that is corrected. An overlap arises because several results may arrive at once."""
+"""The longest overlap of two runs that is corrected: such an overlap arises when several results arrive at once."""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
 """The two groups of lanes, in this order: for runs, and for waiting tasks. The file format calls groups processes."""
@@ -80,7 +80,7 @@ class Trace:
             self.left_out += max(0, head.total - head.shown)
 
     def _add(self, tasks: list[StateTask]) -> bool:
-        """Add the tasks that had not ended before the recording. Return whether there were also tasks that had."""
+        """Add tasks, without those that had ended before the recording. Return whether there were any of those."""
         has_old = False
         for task in tasks:
             if task.ended_us and task.ended_us < self._started_us:
@@ -167,7 +167,7 @@ class Trace:
 
 
 class _Lanes:
-    """Assigns runs to lanes: one per worker, or more if its runs overlap, as one of them waits for nested tasks."""
+    """Assigns runs to lanes: one lane per worker, or more if its runs overlap, because one waits for nested tasks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -93,7 +93,7 @@ class ConversationState:
         self._times.unanswered_since = inf
 
     def started_waiting(self, now: float) -> None:
-        """Record that work now waits for the scheduler. Without this call, its time-out counts from the next `look`."""
+        """Record that work now waits for the scheduler. Without this call, the time-out counts from the next `look`."""
         if self._times.unanswered_since < inf:
             self._plan(now)
 

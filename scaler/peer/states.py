@@ -13,31 +13,31 @@ State = NewType("State", str)
 Event = NewType("Event", str)
 Action = NewType("Action", str)
 
-GREETING = State("greeting")  # there is a connection: the hello was sent on it, and its reply is awaited
+GREETING = State("greeting")  # the hello was sent on a new connection; the reply has not arrived
 CONNECTED = State("connected")  # the hello was accepted: items travel
 DISCONNECTED = State("disconnected")  # there is no connection; the next one is opened after a pause
-LEAVING = State("leaving")  # the goodbye was sent, and its answer is awaited
+LEAVING = State("leaving")  # the goodbye was sent; the answer has not arrived
 ENDED = State("ended")  # there is no connection, and no further one is opened
 FINAL = frozenset({ENDED})
 
-PAUSE_OVER = Event("pause over")  # time: the next connection is due
+PAUSE_OVER = Event("pause over")  # the pause before the next connection has passed
 OPENED = Event("opened")  # there is a new connection
-RESUMED = Event("resumed")  # welcome: the scheduler has kept the session
-RESET = Event("reset")  # welcome: a new session starts, for instance the first one
-REPLACED = Event("replaced")  # welcome: from another scheduler than the last one
-REFUSED = Event("refused")  # the hello was not accepted, or it is impossible to connect to such an address
-HELLO_REQUESTED = Event("hello requested")  # the scheduler asks for a hello: it does not know this connection
-CONNECTION_LOST = Event("connection lost")  # the connection was closed, or it is not known what was sent on it
+RESUMED = Event("resumed")  # the scheduler has accepted the hello (a welcome), and has kept the session
+RESET = Event("reset")  # a welcome, with which a new session starts, for instance the first one
+REPLACED = Event("replaced")  # a welcome from another scheduler than the last one
+REFUSED = Event("refused")  # the hello was not accepted, or it is impossible to connect to the address
+HELLO_REQUESTED = Event("hello requested")  # the scheduler asks for a hello, because it does not know this connection
+CONNECTION_LOST = Event("connection lost")  # the connection was closed, or it is unknown what this peer has sent on it
 UNREADABLE = Event("unreadable")  # the received bytes are not a message of a scheduler
 UNREADABLE_TOO_OFTEN = Event(
     "unreadable too often"
 )  # the fifth unreadable message in a row, without a readable one in between
-SILENCE = Event("silence")  # time: a hello or a heartbeat has gone unanswered for too long
-HEARTBEAT_DUE = Event("heartbeat due")  # time: the next heartbeat is due
-TIMED_OUT = Event("timed out")  # time: the work that waits for a scheduler has reached its time-out
+SILENCE = Event("silence")  # a hello or a heartbeat has gone unanswered for too long
+HEARTBEAT_DUE = Event("heartbeat due")  # it is time for the next heartbeat
+TIMED_OUT = Event("timed out")  # the work that waits for a scheduler has reached its time-out
 LEAVE = Event("leave")  # this peer ends its session
 GOODBYE_RECEIVED = Event("goodbye received")  # the scheduler sent a goodbye, requested or not
-GOODBYE_OVER = Event("goodbye over")  # time: the goodbye needs no answer, or none has arrived in time
+GOODBYE_OVER = Event("goodbye over")  # the goodbye needs no answer, or no answer has arrived in time
 
 NOTHING = Action("nothing")
 OPEN = Action("open")  # open a new connection; the event `opened` or `refused` follows
@@ -47,8 +47,8 @@ RESUBMIT = Action("resubmit")  # submit all open work again
 START_OVER = Action("start over")  # forget what the last scheduler knew, then submit all open work again
 HEARTBEAT = Action("heartbeat")  # send a heartbeat
 CLOSE = Action("close")  # close the connection
-SEEK = Action("seek")  # keep the connection open, unread, until the next connection is up, or is silent, too
-EXPIRE = Action("expire")  # end all waiting work with a time-out error
+SEEK = Action("seek")  # stop reading the connection, but close it only when the next one is up, or is silent, too
+EXPIRE = Action("expire")  # end all work that waits for a scheduler, with a time-out error
 GIVE_UP = Action("give up")  # close the connection, and end all work that cannot be sent or read
 GOODBYE = Action("goodbye")  # send the goodbye, as the last message of the connection
 END = Action("end")  # close the connection, if there is one, for good

@@ -12,19 +12,19 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""A peer opens a new connection after this silence, or after that of `SILENT_HEARTBEATS` heartbeats if it is longer."""
+"""A peer reconnects after a silence of this time, or of `SILENT_HEARTBEATS` heartbeat intervals if that is longer."""
 
 HEARTBEATS_IN_TIMEOUT = 4
 """A peer sends at least this many heartbeats in the time after which the scheduler takes a silent peer for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
 """The shortest and the longest pause before the next connection, in this order. After a first loss there is no pause.
-From the second loss in a row on, the pause doubles with each loss. It has no random part: ZeroMQ itself spreads the
-attempts to reach a host that does not answer.
+From the second loss in a row on, the pause doubles with each loss. The pause has no random part, because ZeroMQ
+itself spreads the attempts to reach a host that does not answer.
 """
 
 GOODBYE_SECONDS = 1.0
-"""How long a peer waits for the answer to its goodbye."""
+"""The time that a peer waits for the answer to its goodbye."""
 
 LATE_SECONDS = 1.0
 """If `look` is called this much later than planned, the process of the peer has been stopped or starved meanwhile."""
@@ -115,8 +115,8 @@ class Times:
         self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
 
     def paused(self, seconds: float) -> None:
-        """Move the starts of all intervals later by the `seconds` for which the process was stopped. These do not
-        count.
+        """Move the starts of all intervals later by the `seconds` for which the process was stopped, so that these do
+        not count.
         """
         self._opened_at += seconds
         self.unanswered_since += seconds
@@ -125,7 +125,7 @@ class Times:
     # What is due
 
     def silent_at(self) -> float:
-        """Return when the peer replaces its silent connection; infinity if there is none, or no answer is expected."""
+        """Return when the peer replaces its silent connection; infinity if it has none, or expects no answer."""
         if self.unanswered_since == inf or self.opens_at < inf:
             return inf
         return max(self.unanswered_since, self._opened_at) + self._silence_seconds

@@ -1,7 +1,7 @@
 """Culprits: after a failure, finds the part of a value that cannot be serialised, or the code that could not read it.
 
-Used for error messages only. The search takes bounded time. Inside a part that fails, it continues to the innermost
-one.
+Used for error messages only. The search takes bounded time. If a part fails, the search continues with the parts of
+this part, down to the innermost one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """The types whose values can always be serialised. Values of derived classes may contain anything."""
 
 PARTS_MOST = 100_000
-"""At most this many parts of one value are checked."""
+"""The most parts of one value that are checked."""
 
 ALONE_MOST = 16
-"""At most this many parts of a value are serialised one by one. A longer list of parts is halved to this length."""
+"""The most parts of a value that are serialised one by one. A longer list of parts is halved until it is no longer."""
 
 _Part: TypeAlias = tuple[str, object, object]
 """A part of a value: the form of its name, such as `[{}]`; the key that fills the placeholder; and the part itself."""
@@ -122,7 +122,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts from the first failing one on. Good parts may precede it, as groups of parts are tested."""
+        """Return the parts from the first failing one on, perhaps with intact ones before it: groups are tested."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2
@@ -202,7 +202,9 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield the values that an object reduces to. If its `__reduce_ex__` raises, yield nothing: it is the culprit."""
+    """Yield the values that an object reduces to. If its `__reduce_ex__` raises, yield none: the object is the
+    culprit.
+    """
     try:
         reduced: Any = value.__reduce_ex__(5)
     except BaseException as error:  # the `__reduce__` of any class

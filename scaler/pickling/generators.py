@@ -1,4 +1,4 @@
-"""Generators: finds random generators that are sent along with a function: their copies would draw the same numbers.
+"""Generators: finds random generators that are sent with a function, because their copies would draw the same numbers.
 
 A function is searched once, when it is pickled, for generators that are pickled with it, or are globals of modules that
 workers import or inherit. The global generators of `random` and NumPy are left out, because each worker has its own.
@@ -30,9 +30,9 @@ from scaler.pickling.pickler import is_global_generator
 _NUMPYS = ("Generator", "BitGenerator", "RandomState")
 """The names of the classes of NumPy's generators, in the order in which `numpy.random` imports them."""
 _VALUES_MOST = 1000
-"""At most this many values are checked for one function."""
+"""The most values that are checked for one function."""
 _MEMBERS_MOST = 100
-"""At most this many members of a container are checked."""
+"""The most members of a container that are checked."""
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _WRAPPERS = (staticmethod, classmethod, property, functools.cached_property, type(functools.lru_cache(len)))

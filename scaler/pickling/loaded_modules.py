@@ -20,10 +20,10 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 LOOK_SECONDS = 0.2
-"""The pause between two checks of the files; longer only if `WAIT_PER_LOOK` requires it."""
+"""The shortest pause between two checks of the files. The pause is longer only if `WAIT_PER_LOOK` requires it."""
 
 WAIT_PER_LOOK = 20
-"""The pause after a check lasts at least this many times as long as the check, which thus costs at most 5 %."""
+"""The pause after a check is at least this many times as long as the check: checks take at most 5 % of the time."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Modification time, size and inode of a file. An edit changes them."""

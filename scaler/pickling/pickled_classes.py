@@ -1,4 +1,4 @@
-"""Pickled classes: a result has a class of the main script as an id, and as a pickle for processes without the class.
+"""Pickled classes: how a result refers to a class of the main script: by an id, and by a pickle for other processes.
 
 cloudpickle would pickle such a class by value with each object, which is slow. It would also be wrong in the program
 that defines the class: the object would get a copy of the class, whose methods see the globals of the worker.
@@ -23,7 +23,7 @@ from scaler.pickling import pickler
 from scaler.pickling.pickler import Reduced, is_by_value
 
 _CLASSES_MOST = 256
-"""At most this many pickles of classes are kept."""
+"""The most pickles of classes that are kept."""
 
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)

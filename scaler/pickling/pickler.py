@@ -28,7 +28,7 @@ Reduced: TypeAlias = Any
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3
-"""The function with which cloudpickle makes a class has the class attributes as its argument at this position."""
+"""The position of the class attributes among the arguments of the function with which cloudpickle makes a class."""
 
 _OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
 """Attributes that `functools.lru_cache` sets itself."""

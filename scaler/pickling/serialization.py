@@ -40,16 +40,18 @@ FRAME_BYTES = 8 * 1024
 """The size up to which an argument is sent in the block of its call. A larger one is sent as frames, without a copy."""
 
 CARRIED_BYTES = 1 << 20
-"""The size up to which the frames of one call are sent with the call. Arguments beyond this limit become objects."""
+"""The most bytes of the frames of one call that are sent with the call. Arguments beyond this limit become objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""The size up to which a block holds all values of its call. Above it, the largest are sent outside the block."""
+"""The size up to which a block holds all values of its call. If they take more, the largest are sent outside the
+block.
+"""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""The size from which a value may be taken out of a large block. Smaller ones are not worth being sent separately."""
+"""The least size of a value that may be taken out of a large block; smaller values are not worth sending separately."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
-"""The size from which a buffer is kept out of the pickle."""
+"""The least size of a buffer that is kept out of the pickle."""
 
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
@@ -113,7 +115,7 @@ def _are_plain(values: Collection[Any], depth: int) -> bool:
 
 
 class _OutOfBandBytes:
-    """Makes pickle send large `bytes` as an out-of-band buffer, which it does by itself only for other types."""
+    """Makes pickle send large `bytes` as an out-of-band buffer. By itself, pickle does this only for other types."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -127,7 +129,7 @@ BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().a
 
 
 def _dumps(is_result: bool = False) -> Callable[..., bytes]:
-    """Return the function that pickles values that are not plain; `is_result`: for results of tasks."""
+    """Return the function that pickles values that are not plain; `is_result`: whether these are results of tasks."""
     from scaler.pickling import pickled_classes, pickler  # noqa: PLC0415
 
     return pickled_classes.dumps if is_result else pickler.dumps

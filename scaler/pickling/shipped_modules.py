@@ -25,7 +25,7 @@ Module: TypeAlias = ModuleType | str | os.PathLike[str]
 """A module or package, or its path: a `.py` file or a folder."""
 
 SOURCE_BYTES_MOST = 16 << 20
-"""The size up to which one program sends sources. Each function of the program is sent with all of its sources."""
+"""The most bytes of sources that one program sends. Each function of the program is sent with all these sources."""
 
 
 class Source(NamedTuple):
@@ -71,7 +71,8 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack edited modules again; a loaded one only if it was also reloaded. Return whether a module has changed.
+        """Pack edited modules again; a loaded module only if it was also reloaded. Return whether any module has
+        changed.
 
         Raises:
             ConfigError: if a module can no longer be sent.

@@ -69,10 +69,10 @@ def compare(sent: Versions) -> None:
 
 def differences() -> str:
     """Return the versions that differ from those of the sender, as the end of a sentence; empty without differences."""
-    return ", ".join(f"{top} is {local} here and {remote} there" for top, (local, remote) in _differing.items())
+    return ", ".join(f"{top} is {local} here and {remote} at the sender" for top, (local, remote) in _differing.items())
 
 
-_CURE = "values and functions of one may not be readable in the other; install the same version on both sides"
+_CURE = "one version may not be able to read values and functions of the other; install the same version on both sides"
 
 
 def _read_by(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from scaler.config import ConfigError
 MANY_FILES = 65_536
 
 RESERVE = 0.1
-"""Free files are scarce if they are less than this part, from 0 to 1, of the limit of open files."""
+"""Free files are scarce if they are less than this part (from 0 to 1) of the limit of open files."""
 RESERVE_LEAST = 256
 """Free files are also scarce if they are fewer than this number and fewer than a quarter of the limit."""
 
@@ -74,10 +74,10 @@ def _lowest_free(limit: int) -> int:
 
 
 class SocketFiles:
-    """The socket files of one process, renamed while nearly no file can be opened, so that no new peer finds them.
+    """The files of the Unix sockets of one process. They are renamed while nearly no file can be opened.
 
-    libzmq ends the process when it cannot accept a connection. A socket keeps listening when its file is renamed, and
-    peers that do not find the file retry. On TCP the connections wait in the backlog.
+    libzmq ends the process when it cannot accept a connection. A socket keeps listening when its file is renamed, but
+    new peers do not find it, and retry. On TCP, connections wait in the backlog instead.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:

@@ -21,7 +21,7 @@ RANDOM = "random"
 
 _SAMPLE = "scaler"
 _STARTING = ("__main__", "runpy", "scaler")
-"""The packages whose code runs between the start of an interpreter and a command."""
+"""The packages whose code runs between the start of an interpreter and the start of a command."""
 
 
 def environment() -> dict[str, str]:
@@ -32,7 +32,7 @@ def environment() -> dict[str, str]:
 def restart_with_seed(*commands: str) -> None:
     """Restart this program in the same process with a hash seed, if PYTHONHASHSEED is not set.
 
-    Do nothing if Python ignores its environment, or if a restart could repeat other work: if the program is the user's
+    Do nothing if Python ignores its environment, or where a restart could repeat other work: in a program of the user
     (not one of the scripts `commands`), in a thread, or under a profiler.
     """
     if os.environ.get(VARIABLE) or sys.flags.ignore_environment or not _is_whole_program(commands):

@@ -60,7 +60,9 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage during imports. At the end, exempt all present objects, because nearly all of them stay."""
+    """Collect no garbage during imports. At the end, exempt all objects from later collections, because nearly all
+    stay.
+    """
     gc.disable()
     try:
         yield
@@ -108,7 +110,9 @@ def part_of_node() -> tuple[int, str]:
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield a descriptor of memory with `data`, positioned at the start. A pipe could block the process that writes."""
+    """Yield a descriptor of memory with `data`, positioned at the start. Not a pipe, because writing to it could
+    block.
+    """
     descriptor = new_memory(len(data))
     try:
         write_at(descriptor, data, 0)

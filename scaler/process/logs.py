@@ -66,7 +66,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
 
 
 def share_devices(config: LoggingConfig) -> bool:
-    """Return whether all workers log to devices only, so that a process can set up logging for its forks."""
+    """Return whether all workers log to devices only, so that one process can set up logging for all its forks."""
     return config.config_file is None and all(
         path in _DEVICES or path.startswith(_DESCRIPTORS) for path in config.paths
     )
@@ -163,7 +163,7 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
     While a pipe or stopped terminal accepts no data, lines are dropped; the next written line reports their number.
 
     Args:
-        wait_seconds: how long a line waits for a slow reader, unless the line before it was dropped.
+        wait_seconds: how long a line waits for a slow reader; if the line before it was dropped, it does not wait.
     """
 
     def __init__(self, stream: TextIO, wait_seconds: float) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 from scaler.cores import along, memberships
 
 LONGEST_PAUSE = 63
-"""`SpareMemory` skips calls after tries that freed too little: more after each, but at most this many in a row."""
+"""The most calls in a row that `SpareMemory` skips. After each try that frees too little, it skips more calls than
+before.
+"""
 
 VALUE_LEAST_BYTES = 1 << 20
-"""The size up to which a value is never too large, however little memory is free."""
+"""The size up to which a value is accepted, however little memory is free."""
 
 _STATM = Path("/proc/self/statm")
 _NO_LIMIT = 2**62
@@ -38,7 +40,8 @@ def largest_value_bytes(root: Path = Path("/")) -> int:
 
 
 def free_bytes(root: Path = Path("/")) -> int:
-    """Return the memory that this process can still get: the least that host, control groups and address space leave.
+    """Return the memory that this process can still get: the least of what host, control groups and address space
+    leave.
 
     Limits that the system does not report are ignored. `root`: the folder that contains `proc` and `sys`.
     """
@@ -110,7 +113,9 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """Give freed memory back to the system if the process uses more than `above_bytes`. Return whether it was tried."""
+    """Give freed memory back to the system if the process uses more than `above_bytes`. Return whether there was a
+    try.
+    """
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)

@@ -40,7 +40,9 @@ def page(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def with_most_tasks(holders: Iterable[tuple[str, Mapping[str, int]]]) -> str:
-    """Return a phrase that names those holders (workers or clients) with the most tasks; empty if none has tasks."""
+    """Return a phrase that names the holders (workers or clients) that have the most tasks; empty if no holder has
+    any.
+    """
     found = sorted(((counts["tasks"], name) for name, counts in holders if counts["tasks"]), reverse=True)
     if not found:
         return ""

@@ -61,7 +61,7 @@ class Edge(Protocol):
         """Deliver arrived messages to actors. Return whether a limit was reached, or the edge has something to send."""
 
     def flush(self) -> object:
-        """Send the messages of actors. Called often, also before the actors that run last."""
+        """Send the messages of actors. Called several times in a turn, so that messages do not wait for its end."""
 
 
 def new_event_loop(name: str) -> EventLoop:
@@ -112,7 +112,9 @@ class Shell:
         return self.exit_code
 
     def stop(self, exit_code: int = 0, why: str = "") -> None:
-        """End `run` after the current turn. `why`: the user's setting that is the reason, and its fault; else empty."""
+        """End `run` after the current turn. `why`: if a setting of the user is the reason, what is wrong with it; else
+        empty.
+        """
         self.exit_code = self.exit_code or exit_code
         self.why = self.why or why
         self.loop.stop()
@@ -134,7 +136,9 @@ class Shell:
             self.loop.remove_writer(descriptor)
 
     def watch_writable(self, descriptor: int, on_writable: Callable[[], None]) -> None:
-        """Call `on_writable` when the descriptor is writable. No turn follows, so it must send nothing to actors."""
+        """Call `on_writable` when the descriptor is writable. No turn follows, so `on_writable` must send nothing to
+        actors.
+        """
         self.loop.add_writer(descriptor, on_writable)
 
     def unwatch_writable(self, descriptor: int) -> None:

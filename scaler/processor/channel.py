@@ -2,9 +2,9 @@
 
 Messages have the format of all streams (`scaler.transport.framing`), without a greeting. If the frames of a message
 have more than `INLINE_FRAMES_BYTES` together, they are sent in a block of shared memory, whose descriptor is sent with
-the message. Such a message has an empty header and two frames: its own header, and the place of the frames in the
-block. Arguments of tasks, up to 1 MiB, are sent in the stream: a block would cost twice as much, and the receiver must
-be able to write to arguments.
+the message. Such a message has an empty header and two frames: the header that it would have in the stream, and the
+place of its frames in the block. Arguments of tasks, up to 1 MiB, are sent in the stream: a block would cost twice as
+much, and the receiver must be able to write to arguments.
 
 The agent's end never blocks: what the socket does not accept waits in the channel. The processor's end blocks.
 """
@@ -33,8 +33,8 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-"""Flags of `recvmsg`. The call takes the first: child programs inherit no received descriptors (Linux only). It returns
-the second: some descriptors were dropped.
+"""Flags of `recvmsg`. Passed to the call, the first keeps child programs from inheriting received descriptors (Linux
+only). Returned by the call, the second says that some descriptors were dropped.
 """
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
@@ -149,7 +149,7 @@ class Channel:
     # In
 
     def receive(self) -> list[Message]:
-        """Return messages that have arrived; further messages may be left. A blocking end waits for the first message.
+        """Return messages that have arrived; more may remain. A blocking end waits for the first message.
 
         Raises:
             ChannelClosedError: if the other end has closed the channel, and all messages that it sent were returned.

@@ -166,7 +166,7 @@ class Processor:
 
         Args:
             after_task: called after each task with the start of the task in nanoseconds. After the last task of a batch
-                it is called twice: with 0, and with the start of the task as soon as the results were sent.
+                it is called twice: first with 0, and once the results were sent with the start of the task.
             connect: opens the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
@@ -185,7 +185,9 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process, and blame the task that needs the lost object: else that task would be retried forever."""
+        """End the process, and blame the task that needs the lost object: otherwise that task would be retried
+        forever.
+        """
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
         self._words[0] = self._number + 1
@@ -278,7 +280,9 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range whose rows have seeds. For others, refresh the generators and return None."""
+        """Return the options of a range whose rows have seeds. For another range, refresh the generators and return
+        None.
+        """
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
@@ -354,7 +358,8 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run the tasks before the first task whose GPUs this process cannot open. A fresh process runs the others.
+        """Run the tasks up to, but not including, the first task whose GPUs this process cannot open. A fresh process
+        runs the others.
 
         The process stays while clients in it have open tasks, which would be lost.
         """

@@ -67,7 +67,7 @@ class ProgressPage:
         """Prevent the start of tasks whose number is greater than `after` and at most `to`.
 
         A withheld task stays withheld until the processor has skipped it. The order of the two writes matters: between
-        them, the range also covers smaller numbers, whose tasks the processor has executed or skipped already.
+        them, smaller numbers are withheld, too, but the processor has executed or skipped their tasks already.
         """
         if after <= self.words[2]:
             after = min(after, self.words[1])

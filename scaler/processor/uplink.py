@@ -3,7 +3,8 @@
 Results are collected and sent when the assigned tasks are done, or some milliseconds after the first result. Results
 that are only useful together wait for the next tasks, because waking the agent takes CPU time. The results of a range
 are sent together, unless the range is late. A second thread sends results while a task runs for long. Only the main
-thread reads from the channel. While a task waits for permission to resume, this thread keeps other messages for later.
+thread reads from the channel. While a task waits for permission to resume, the main thread keeps all other messages for
+later.
 
 Messages are written under a lock, and no signal handler may interrupt a write.
 """
@@ -36,7 +37,9 @@ SEND_AFTER_NS = 2_000_000
 SEND_AT_ONCE_US = 6_000
 """If a task takes longer than this, its result is sent at once, so that the agent can assign the next task."""
 BATCH_NS = 30_000_000
-"""The longest wait of results that are only useful together. It ends early if the next task will take longer."""
+"""The longest wait of results that are only useful together. They wait for the next task only if it will end in this
+time.
+"""
 REMAINING_US = 8_000
 """If the remaining tasks will take less than this, all results are sent, so that new tasks arrive in time."""
 LATE_SECONDS = 0.1
@@ -228,7 +231,9 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """Send the unsent results of other functions before a range runs. They should not wait for its end."""
+        """Send the unsent results of other functions before a range runs, because they should not wait for the end of
+        the range.
+        """
         if task.function_id != self._function_id:
             self.send_results()
 

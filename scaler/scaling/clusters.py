@@ -1,8 +1,8 @@
 """Clusters: the clusters that a `scaler_scale` has started by the user's command, or taken over from another.
 
 The workers of a cluster get their names from the environment, so they are recognised on any machine. Each name starts
-with the name of the cluster's owner (`scaling_client.py`). A command runs for as long as its cluster. The scheduler
-requests that a cluster drains, because programs in between, such as `srun` or `ssh`, may not pass on a signal.
+with the name of the cluster's owner (`scaling_client.py`). A command runs for as long as its cluster. Clusters are not
+drained by a signal, which programs such as `srun` or `ssh` may not forward, but by a request of the scheduler.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class Clusters:
             cluster.is_leaving = True
 
     def send_drains(self, workers: Iterable[WorkerView], now: float) -> None:
-        """Send the scheduler the requests to drain clusters. Terminate the commands of lost clusters."""
+        """Send the scheduler the requests to drain clusters. Terminate the commands of draining clusters that have no
+        workers.
+        """
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())

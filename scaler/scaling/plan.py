@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 SHORTAGE_SECONDS = 2.0
-"""How long a shortage of workers must last before a cluster is started. A shorter shortage ends by itself."""
+"""The time that a shortage of workers must last before a cluster is started. A shorter shortage ends by itself."""
 
 
 @dataclass(frozen=True)

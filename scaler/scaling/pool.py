@@ -26,7 +26,11 @@ class ClusterPool:
         self._is_only_asked = is_only_asked
 
     def look(self, wanted: Mapping[str, int], workers: Sequence[WorkerView]) -> tuple[int, int]:
-        """Return how many workers of these clusters the tasks could use, and how many such workers are connected.
+        """Return how many workers the tasks could use, and how many are connected.
+
+        Both numbers count either all tasks and workers, or only the tasks that request capabilities and the workers
+        that have the capabilities of these clusters: whichever pair shows the greater shortage. With `is_only_asked`,
+        always the latter.
 
         Args:
             wanted: the number of tasks that should run at once, by the capabilities that the tasks request.
@@ -55,7 +59,9 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return requested capabilities from a text such as `gpu=1,memory=1024`; for 0, any amount suffices, even 0."""
+    """Return requested capabilities from a text such as `gpu=1,memory=1024`. `gpu=0`: any amount of `gpu` suffices,
+    even 0.
+    """
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

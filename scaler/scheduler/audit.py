@@ -47,7 +47,7 @@ class _LineAllowance:
 
 
 class _Group:
-    """Sources of lines that share a limit."""
+    """Sources of lines. Each source has a limit, and all sources of the group together have another."""
 
     def __init__(self, per_second: float) -> None:
         self.lines = _LineAllowance(per_second)
@@ -72,7 +72,10 @@ class _Group:
 
 
 def source_of(address: str) -> str:
-    """Return the source, whose lines are limited together: an IPv4 address, an IPv6 network, or an owner."""
+    """Return the source whose lines are limited together. `address`: an IP address, or the name of an owner.
+
+    An IPv4 address and an owner are their own source. The source of an IPv6 address is its network.
+    """
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -52,7 +52,7 @@ ITEMS_PER_RECEIVE = 8192
 """The approximate number of items after which the actors run: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""How long the report of a broken connection is delayed under load. Its last messages may be unread even then."""
+"""The delay, under load, of the report of a broken connection. Its last messages are mostly read in this time."""
 FLOOD_SECONDS = 0.05
 """How often the edge checks, under load, for peers that send far more than the scheduler reads."""
 UNACKNOWLEDGED_SECONDS = 10.0
@@ -66,7 +66,7 @@ REMEMBERED = 1024
 """The number of unknown connections that are remembered; the connection silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
-"""The most messages that a connection without a session may send. Some may be in transit when a hello is requested."""
+"""The most messages that a connection without a session may send: when a hello is requested, some may be in transit."""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 """The most bytes of a hello: enough for 65,535 names of 32 bytes each, and for the most runs that a hello may list."""

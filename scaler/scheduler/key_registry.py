@@ -83,7 +83,9 @@ class KeyRegistry:
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return the share and quotas of each owner, from its last line; empty if unchanged since the last call."""
+        """Return the share and quotas of each owner, from the owner's last line in the list; empty if they have not
+        changed since the last call.
+        """
         has_news, self._has_new_terms = self._has_new_terms, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._valid and has_news}
 

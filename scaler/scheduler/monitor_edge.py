@@ -35,7 +35,7 @@ CHANGES_MOST = 256
 """The most subscriptions that are received at once. So a viewer that sends without a pause does not delay tasks."""
 
 PREFIXES_MOST = 10_000
-"""The most different subscriptions that exist at a time; further subscriptions are ignored."""
+"""The maximum number of different subscriptions at a time; further subscriptions are ignored."""
 
 
 class MonitorEdge:

@@ -21,7 +21,8 @@ OPEN_OPTION = "--insecure-let-everybody-run-code"
 
 
 class OwnKeys:
-    """The keys of one scheduler. Its port identifies them, so if any port may be used, a free one is chosen here.
+    """The keys of one scheduler. The scheduler's port identifies them. If it may use any port, a free one is chosen
+    here.
 
     Raises:
         ConfigError: if keys cannot be read or created, or other users have access to the keys.

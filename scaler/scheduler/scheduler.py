@@ -47,8 +47,8 @@ SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler checks open files, free memory, and its clock, which shows pauses of the process. It is half
-of `SILENT_LEAST_SECONDS` in `actors/sessions/session.py`.
+"""How often the scheduler checks open files, free memory, and its clock, which shows pauses of the process. This is
+half of `SILENT_LEAST_SECONDS` in `actors/sessions/session.py`.
 """
 
 UNREAD_SECONDS = 0.5
@@ -346,7 +346,9 @@ class SchedulerProcess:
 
 
 def _ending_signals(is_child: bool) -> list[signal.Signals]:
-    """Return the signals that end a scheduler in order: in a child not SIGINT, and under `nohup` not SIGHUP."""
+    """Return the signals that end a scheduler in order: not SIGINT if it is a child process, and not SIGHUP under
+    `nohup`.
+    """
     numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return numbers if is_ignored else [*numbers, signal.SIGHUP]

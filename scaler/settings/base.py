@@ -36,7 +36,7 @@ KEY_FILE = entry(
     "the file with the key for the scheduler (scaler_keys); never taken from scaler.toml",
     "--key-file",
     metavar="FILE",
-    default="the one for that address in ~/.scaler, if there is one",
+    default="the file for the scheduler's address in ~/.scaler, if there is one",
     in_file=False,
 )
 TRUST_USERS = entry(
@@ -49,8 +49,8 @@ TRUST_USERS = entry(
     in_file=False,
 )
 TRANSFER_WINDOW = entry(
-    "the most bytes of large values in transfer to each peer; more is faster over long distances, less means shorter "
-    "delays of small messages",
+    "the most bytes of large values in transfer to each peer; a greater number is faster over long distances, a "
+    "smaller one delays small messages less",
     "--transfer-window-bytes",
     unit="bytes",
     least=262144,
@@ -117,7 +117,7 @@ class LoggingConfig(_Checked):
     )
     text_characters: int = setting(
         256,
-        "the length to which the log cuts names, versions and reasons of other processes",
+        "the most characters of a name, version or reason from another process in the log; the rest is cut off",
         "--logging-text-characters",
         least=16,
     )

@@ -26,7 +26,7 @@ class ClientConfig(Settings):
         None,
         ADDRESS,
         check=check_address,
-        default="inside a task, the scheduler that runs it; else a cluster of its own",
+        default="inside a task, the scheduler of the task; else the client starts a cluster of its own",
     )
     profiling: bool = setting(False, "whether to measure time and memory of each task, for ScalerFuture.profiling_info")
     timeout_seconds: float = setting(

@@ -84,7 +84,7 @@ class ClusterConfig(Settings):
         "--num-of-workers",
         least=1,
         most=WORKERS_MOST,
-        default="the number of worker_names; else of the tasks that the engine runs at once; else of cores",
+        default="one for each of worker_names; else as many as the engine runs at once; else one per core",
     )
     worker_names: tuple[str, ...] = setting(
         (),
@@ -106,7 +106,7 @@ class ClusterConfig(Settings):
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
     drain_seconds: float = setting(
         0,
-        "on SIGTERM, how long to let running tasks finish, while no new ones start; 0: end at once",
+        "after SIGTERM, the time for running tasks to finish, while no new ones start; 0: end at once",
         "--drain",
         unit="s",
     )
@@ -120,7 +120,7 @@ class ClusterConfig(Settings):
     )
     trim_memory_threshold_bytes: int = setting(
         1073741824,
-        "a process with more memory than this returns unused memory to the system",
+        "a process of the cluster with more memory than this returns unused memory to the system",
         "-tm",
         "--trim-memory-threshold-bytes",
         unit="bytes",
@@ -135,7 +135,7 @@ class ClusterConfig(Settings):
     )
     preload: tuple[str, ...] = setting(
         (),
-        "modules to import once for all worker processes, which share their memory",
+        "modules to import once for all worker processes, which then share the memory of these modules",
         "--preload",
         metavar="A,B",
         default="none",
@@ -153,16 +153,16 @@ class ClusterConfig(Settings):
     )
     max_waiting_per_worker: int | None = setting(
         None,
-        "the most tasks of one worker that wait at once for nested tasks, each in a process of its own; one more fails "
-        "with TaskFailedError",
+        "the most tasks of one worker that may be waiting for nested tasks, each in a process of its own; a further "
+        "task that starts to wait fails with TaskFailedError",
         "--max-waiting-per-worker",
         least=1,
         default="as many as fit into half of the memory that is free at the start, but at least 100",
     )
     processor_memory_bytes: int = setting(
         0,
-        "a task whose process uses this much private memory gets MemoryError; a process still above 75 % of it between "
-        "tasks is replaced; 0: no limit",
+        "a task whose process uses this much private memory gets MemoryError; a process that still uses "
+        "75 % of this between two tasks is replaced; 0: no limit",
         "--processor-memory-bytes",
         unit="bytes",
         most=2**63,

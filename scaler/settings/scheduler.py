@@ -89,7 +89,7 @@ class SchedulerConfig(Settings):
     )
     task_output_retention_seconds: float = setting(
         600,
-        "how long the output lines of a task are kept after its last one",
+        "how long the output lines of a task are kept after its last line",
         "--task-output-retention-seconds",
         unit="s",
     )
@@ -103,8 +103,8 @@ class SchedulerConfig(Settings):
     )
     load_balance_trigger_times: int = setting(
         2,
-        "how many checks in a row, 25 ms apart, must find idle workers while tasks wait at other workers before a "
-        "round of balancing",
+        "a round of balancing starts when this many checks in a row, 25 ms apart, have found idle workers while tasks "
+        "waited at other workers",
         "-lbt",
         "--load-balance-trigger-times",
         least=1,
@@ -141,18 +141,18 @@ class SchedulerConfig(Settings):
         least=1,
     )
     open_tasks: int = setting(
-        4_000_000, "the most open tasks of all clients together, in equal shares", "--open-tasks", least=1
+        4_000_000, "the most open tasks of all clients together, shared equally by the clients", "--open-tasks", least=1
     )
     open_bytes: int = setting(
         4 * 1024 * 1024 * 1024,
-        "the most bytes of arguments of open tasks of all clients together, in equal shares",
+        "the most bytes of arguments of open tasks of all clients together, shared equally by the clients",
         "--open-bytes",
         unit="bytes",
         least=1,
     )
     frame_bytes: int = setting(
         64 * 1024 * 1024,
-        "close a connection that sends a larger frame; Scaler itself sends at most 1 MiB",
+        "the most bytes of a frame; a connection that sends a larger one is closed; Scaler itself sends at most 1 MiB",
         "--frame-bytes",
         unit="bytes",
         least=1024 * 1024,
@@ -160,8 +160,8 @@ class SchedulerConfig(Settings):
     )
     kept_bytes: int = setting(
         256 * 1024 * 1024,
-        "the most bytes kept for a disconnected client or cluster; beyond that it gets a new session, and tasks whose "
-        "results were dropped run again",
+        "the most bytes kept for a disconnected client or cluster; beyond that, the peer gets a new session, and tasks "
+        "whose results were dropped run again",
         "--kept-bytes",
         unit="bytes",
         least=1,
@@ -173,7 +173,7 @@ class SchedulerConfig(Settings):
         "--value-bytes",
         unit="bytes",
         most=2**62,
-        default="four fifths of the memory that is free at the scheduler at the time",
+        default="four fifths of the memory that is free at the scheduler when the value is sent",
     )
     crash_limit: int = setting(
         3, "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
@@ -181,11 +181,11 @@ class SchedulerConfig(Settings):
     transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
     keys: str | None = setting(
         None,
-        "the folder of keys (scaler_keys new): over TCP, only programs with one of them can connect; never taken from "
-        "scaler.toml",
+        "the folder of keys (scaler_keys new): over TCP, only programs with one of the keys can connect; never taken "
+        "from scaler.toml",
         "--keys",
         metavar="FOLDER",
-        default="the one for that address in ~/.scaler, which the scheduler creates if there is none",
+        default="the folder for the scheduler's address in ~/.scaler; the scheduler creates it if it is missing",
         in_file=False,
     )
     insecure_let_everybody_run_code: bool = setting(
@@ -212,7 +212,7 @@ class SchedulerConfig(Settings):
     )
     keep_shared: bool = setting(
         False,
-        "whether other schedulers may also use the folder of jobs; each job is open in one at a time",
+        "whether other schedulers may also use the folder of jobs; each job is open in one scheduler at a time",
         "--keep-shared",
     )
     keep_bytes: int = setting(
@@ -222,7 +222,9 @@ class SchedulerConfig(Settings):
         unit="bytes",
         least=1,
     )
-    protected: bool = setting(True, "whether to refuse clients that ask for a shutdown", "-p", "--protected")
+    protected: bool = setting(
+        True, "whether the scheduler refuses to shut down when a client requests it", "-p", "--protected"
+    )
     event_loop: str = setting("builtin", EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
 

@@ -1,7 +1,8 @@
 """HostShare: adds up what the stores of one user hold on one host, so that all of them keep to one budget.
 
 Each store writes the number of its bytes to a locked file of its own, in a folder that only its user can enter. The
-lock ends with the process, for whatever reason. Then the bytes no longer count, and the next reader removes the file.
+system ends the lock when the process ends, even if it was killed. Then the bytes no longer count, and the next reader
+removes the file.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class HostShare:
             descriptor = new_locked(file)
         except OSError as error:
             logger.warning(
-                "other clusters of this user do not see what this one stores, so they may store too much: %s",
+                "other clusters of this user do not see what this cluster stores, so they may store too much: %s",
                 error,
             )
             return

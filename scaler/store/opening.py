@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
 REFRESHES = 256
-"""How many times a store reads the reports of other stores while it fills its memory. One report takes about 20 us."""
+"""How many times a store reads the reports of other stores while it fills its memory. Reading one takes about 20 us."""
 
 
 def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> ValueStore:
@@ -73,6 +73,7 @@ def _share(refresh_bytes: int) -> HostShare:
         return HostShare(folder_of_user(), refresh_bytes)
     except OSError as error:
         logger.warning(
-            "this cluster does not see what other clusters of this user store, so limits hold for each alone: %s", error
+            "this cluster does not see what other clusters of this user store, so its limits count only its own: %s",
+            error,
         )
         return HostShare(None)

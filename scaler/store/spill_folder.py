@@ -1,7 +1,8 @@
 """SpillFolder: the values of one store that are on disk, each in a file of its own, in a folder of mode 0700.
 
-The folder is created with the first value, and removed with its store, whose process locks a file in the folder. When
-another store opens, it removes folders without that lock, if these contain only files that a store has created.
+The folder is created with the first value, and removed when its store closes. The process of the store locks a file in
+the folder. When another store opens, it removes the folders without such a lock, if they contain only files that a
+store has created.
 
 Files are written and read, never mapped, because a disk error under a mapping would kill the process that reads.
 """
@@ -88,7 +89,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """The files of one store, accessed by the folder's descriptor: if the folder is removed, others can take its name.
+    """The files of one store. The folder is accessed by its descriptor, since another program may remove or replace it.
 
     Args:
         base: the folder in which the folder of the store is created.
@@ -245,7 +246,7 @@ class SpillFolder:
 
 
 class ValueWrite:
-    """A write of a value, `block`, to its file. `checksum`: the checksum of the bytes written so far."""
+    """Writes a value, `block`, to its file, piece by piece. `checksum`: the checksum of the bytes written so far."""
 
     def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:
         """Create the file. `folder`: the descriptor of the folder for the file."""

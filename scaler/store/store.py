@@ -35,9 +35,9 @@ from scaler.store.spill_folder import SpillFolder, ValueWrite
 logger = logging.getLogger(__name__)
 
 DISK_PAUSE_SECONDS = 5.0
-"""How long the store writes nothing to the disk after a disk error."""
+"""The time for which the store writes nothing to the disk after a disk error."""
 FREE_SECONDS = 0.005
-"""How long one call frees memory and files of dropped values. Later calls free the rest."""
+"""The time for which one call frees memory and files of dropped values. Later calls free the rest."""
 RAISE_LIMIT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
@@ -103,7 +103,7 @@ class ValueStore:
         self._memories: dict[Memory, _Contents] = {}
         """shared memory that counts for the store -> the values in it; the least recently used memory is first"""
         self._held: dict[weakref.ref[Memory], int] = {}
-        """memory -> the bytes in it that this store or a reader uses"""
+        """memory -> how many of its bytes this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
         """freed memories that are still counted; each is added by the thread in which the memory's last reader ends"""
@@ -173,7 +173,7 @@ class ValueStore:
         self._hot[object_id] = block
 
     def frames(self, object_id: ObjectId) -> Frames:
-        """Return a value's read-only frames. Small values are copied, to save descriptors. Raises as `find`."""
+        """Return a value's read-only frames. Small values are copied, to save descriptors. Errors as for `find`."""
         small, block = self.find(object_id)
         if block is None:
             return small
@@ -182,12 +182,12 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where other processes find a value in shared memory; empty if it is not there. Raises as `find`."""
+        """Return where other processes find a value; empty if not in shared memory. Errors are as for `find`."""
         _, block = self.find(object_id)
         return b"" if block is None else block.location()
 
     def find(self, object_id: ObjectId) -> tuple[Sequence[bytes], SharedBlock | None]:
-        """Return the frames of a small value, or the block of a larger one, which keeps the value hot.
+        """Return the frames of a small value, or the block of a larger one. A block in use keeps the value hot.
 
         Raises:
             KeyError: if the value is not in this store.

@@ -91,7 +91,7 @@ class ReceiveBuffer:
         self._area: Any = None
         """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """memory for the next bytes: read bytes into `room`, then call `filled`; while `room` is empty, call `take`"""
+        """memory for the next bytes. Unless it is empty, read into it, and call `filled`; otherwise call `take`"""
 
     def filled(self, n_bytes: int) -> list[Message]:
         """Record that `n_bytes` have been read into `room`. Return the messages that are complete now, at most one."""

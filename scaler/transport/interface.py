@@ -36,7 +36,7 @@ class Dialer(Protocol):
     """A peer's end of one connection, until the connection is lost. A new connection needs a new dialer."""
 
     descriptor: int
-    """a descriptor that is readable when a message may have arrived; only a `receive` that returns None re-arms it"""
+    """a descriptor that is readable when a message may have arrived; wait for it only after `receive` returned None"""
     monitor_descriptor: int
     """a descriptor that is readable when the connection may be lost"""
 
@@ -112,13 +112,13 @@ class Listener(Protocol):
         """
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
-        """Close the connections that are not among `peers` now and were not at the last call. Return how many."""
+        """Close the connections that are in `peers` neither now nor at the last call. Return how many were closed."""
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. Messages that have already arrived can still be received."""
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the listener and all connections, as for `Dialer.close`. A second call does nothing."""
+        """Close the listener, and each connection as `Dialer.close` does. A second call does nothing."""
 
 
 class Transport(Protocol):

@@ -22,7 +22,7 @@ from scaler.transport.private import new_private_endpoint, remove_private_folder
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down
 
 MESSAGES_KEPT = 200
-"""How many messages wait for a viewer, at most; further messages are dropped."""
+"""The most messages that wait for a viewer; further messages are dropped."""
 
 SUBSCRIPTION_BYTES_MOST = 256
 """The limit on the size of a message from a viewer. A viewer that sends a larger message is disconnected."""
@@ -31,7 +31,7 @@ HANDSHAKE_BYTES_MOST = 1024
 """Replaces `SUBSCRIPTION_BYTES_MOST` if viewers need keys, because a handshake with keys has longer messages."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""The limit on the bytes that a viewer on TCP sends in all. libzmq needs about 50 times the size of a subscription."""
+"""The limit on the bytes that a viewer on TCP sends in all. A subscription takes about 50 times its size in libzmq."""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 

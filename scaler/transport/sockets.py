@@ -44,7 +44,7 @@ _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""How long after the longest time-out the system closes a connection that does not answer.
+"""The system closes a connection that does not answer after the longest time-out plus this time.
 Heartbeats of ZeroMQ are not used: libzmq aborts the process (`!_io_error`) if a heartbeat is due on a connection that
 was reset while libzmq did not read from it, because too many messages were unread.
 """
@@ -63,9 +63,9 @@ MESSAGES_WAITING = 256
 """The limit on unread messages of a connection whose bytes the system does not count. The network keeps the rest."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
-"""The limit on messages that wait for a peer that does not read. Other modules have lower limits, except for echoes."""
+"""The limit on messages that wait for a peer that does not read. Other modules set lower limits for all but echoes."""
 FRAMES_MOST = 1 << 16
-"""The limit on the frames of a message. A longer message is received without its frames, and every codec refuses it."""
+"""The limit on the frames of a message. If there are more, none is received, and every codec refuses the message."""
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
@@ -165,7 +165,7 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _is_made_up_by_router(connection: Connection) -> bool:
-    """Return whether the ROUTER socket chose a routing id. If the peer chose it, it could pose as another peer."""
+    """Return whether the ROUTER socket chose a routing id. A peer that chose its own id could pose as another."""
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
 
@@ -305,8 +305,8 @@ class RouterSocket:
     def look(self, resident_bytes: int) -> int:
         """Close the connections that exceed a limit. Return how many were closed.
 
-        These send far more than is read, have sent too much before the peer is authenticated, or are the newest
-        connections of an address that has too many unauthenticated ones.
+        A connection is closed if it sends far more than is read, or too much before its peer is authenticated. If an
+        address has too many unauthenticated connections, the newest are closed.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
         over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())

@@ -49,11 +49,11 @@ SYSTEM_BYTES = 1024 * 1024
 PIECES_MOST = 64
 """The limit on the pieces that one system call writes."""
 READY_MOST = 64
-"""How many connections are read, once each, before the system is asked again which connections are readable."""
+"""The most connections that are read, once each, before the system is asked again which connections are readable."""
 CALLERS_WAITING = 1024
-"""How many connections may wait to be accepted. The system refuses further peers, which try again."""
+"""The most connections that wait to be accepted. The system refuses further peers, which try again."""
 PIECES_UNSENT = 250_000
-"""The limit on unsent pieces for one peer. Other modules have lower limits, except for echoes."""
+"""The limit on unsent pieces for one peer. Other modules set lower limits for all messages except echoes."""
 CONNECT_RETRY_SECONDS = 0.05
 CONNECT_RETRY_MOST_SECONDS = 0.25
 """The longest pause between two attempts of a peer to connect."""

@@ -15,13 +15,13 @@ import sys
 from collections.abc import Iterator
 
 GROWN_BYTES = 64 * 1024 * 1024
-"""All connections are checked once the memory of the process has grown by this much."""
+"""When the memory of the process has grown by this many bytes, all connections are checked."""
 CALM_BYTES = 1024 * 1024
 """Checking stops when every connection has fewer unread bytes than this."""
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame in addition to the content of the frame."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The size up to which a frame has a short head on the network, and the sizes of short and long heads, in bytes."""
+"""The most content of a frame with a short head on the network, and the sizes of short and long heads, in bytes."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128

@@ -247,7 +247,9 @@ def test_a_package_of_another_version_on_the_workers_is_named(tmp_path: Path, mo
     ):
         assert client.submit(package.version).result(30) == "1.0"
         cluster.wait_for(f"a task uses {name} 2.0, and this worker has 1.0: ")
-        with pytest.raises(DeserializeObjectError, match=f"packages that it uses: {name} is 1.0 here and 2.0 there"):
+        with pytest.raises(
+            DeserializeObjectError, match=f"packages that it uses: {name} is 1.0 here and 2.0 at the sender"
+        ):
             client.submit(package.version, package.New()).result(30)
 
 

@@ -292,11 +292,9 @@ def test_the_number_of_futures_and_objects_of_a_call_is_bounded(
     futures, objects = [client.submit(abs, -n) for n in range(3)], [client.send_object(n) for n in range(3)]
     for arguments in (futures, objects):
         assert client.submit(max, *arguments[:2]).result() == 1
-        with pytest.raises(
-            ValueError, match="a call has at most 2 futures and stored objects among its arguments, and"
-        ):
+        with pytest.raises(ValueError, match="a call takes at most 2 futures and stored objects as arguments, and"):
             client.submit(max, *arguments)
-    with pytest.raises(ValueError, match="this one has 3; combine groups of them"):
+    with pytest.raises(ValueError, match="this one has 3: combine some of them"):
         client.submit(max, futures)
 
 

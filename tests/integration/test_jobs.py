@@ -424,7 +424,7 @@ def test_work_that_cannot_be_kept_is_refused_with_the_reason(client: Client) -> 
         client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
     with pytest.raises(TypeError, match="row 0 contains an ObjectReference"):
         client.map(double, [([client.send_object([1])],)], job="references")
-    with pytest.raises(TypeError, match="row 0 contains an ObjectReference, or is its as_is"):
+    with pytest.raises(TypeError, match="row 0 contains an ObjectReference, or is the as_is"):
         client.map(double, [(client.send_object([1]).as_is(),)], job="references")
     with pytest.raises(ConfigError, match="is not a valid name of a job"):
         client.map(double, rows(1), job="a\nb")

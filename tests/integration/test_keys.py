@@ -195,7 +195,7 @@ def test_an_async_client_is_refused_and_accepted_like_a_client(site: Site, monke
 
 def test_a_key_file_is_refused_for_another_role_and_if_other_users_can_read_it(site: Site) -> None:
     error, _ = failure(lambda: use(site.address, key_file=str(site.folder / "worker.json")))
-    assert "is the key of a worker, and a client needs another one" in str(error)
+    assert "is the key of a worker, which a client cannot use" in str(error)
     file = site.folder / "client.json"
     file.chmod(0o640)
     error, _ = failure(lambda: use(site.address, key_file=str(file)))
@@ -203,7 +203,7 @@ def test_a_key_file_is_refused_for_another_role_and_if_other_users_can_read_it(s
     del error
     gc.collect()  # what they have left open would be a warning now, and warnings are errors
     cluster = site.cluster("--key-file", str(site.folder / "monitor.json"))
-    cluster.wait_for("is the key of a monitor, and a worker needs another one")
+    cluster.wait_for("is the key of a monitor, which a worker cannot use")
     assert cluster.process.wait(30) == 2
 
 

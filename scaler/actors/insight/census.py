@@ -1,8 +1,8 @@
 """Census: answers the questions of clients about peers and objects, and carries out the commands of admins.
 
-Client sessions forward requests to the census, and the acceptor reports new workers and ended sessions. To answer the
-requests of a turn, the census requests counts once: from the balancer and agent sessions, which reply in the urgent
-lane. Answers to clients and orders to agents go through the outbox.
+Client sessions forward requests to the census, and the acceptor reports new workers and ended sessions. The census
+answers all requests of a turn together: it asks the balancer and the agent sessions once for counts, and they reply in
+the urgent lane. Answers to clients and commands to agents go through the outbox.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ UNACKNOWLEDGED_MOST = 1
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client. Above it, the oldest request is dropped."""
 LOOK_SECONDS = 0.5
-"""Interval at which deferred requests are examined. A new request of a client also examines its deferred requests."""
+"""Interval at which deferred requests are examined. Those of a client are also examined when it sends a new request."""
 DESCRIPTIONS_MOST = 16
 """Limit of the detailed answers to all clients together within `LOOK_SECONDS`."""
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
-"""Two numbers of a client's objects: how many are described (the largest), and among how many these are searched."""
+"""The most objects of a client that are described (the largest), and the most that are searched for the largest."""
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()

@@ -53,7 +53,7 @@ class TaskMoved:
     state: str
     """the new state of the task, in the words of monitors: `task_states.shown_state`"""
     attempt: int
-    """the attempt of the event. An attempt is assigned at most once, and later attempts have larger numbers"""
+    """the attempt of the event. At most one worker gets an attempt, and later attempts have larger numbers"""
     worker: ActorRef | None
     """the worker that had the attempt; None if the attempt had no worker"""
     reason: str
@@ -224,4 +224,4 @@ class _EveryTask(Container[TaskId]):
 
 
 EVERY_TASK: Container[TaskId] = _EveryTask()
-"""The value of `followed` in `Events.listen` for all tasks. It adds a third to what the tasks cost the scheduler."""
+"""The `followed` of `Events.listen` that selects all tasks. Then each task costs the scheduler a third more."""

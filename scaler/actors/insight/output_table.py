@@ -1,6 +1,6 @@
 """OutputTable: the recent output lines of tasks and their latest progress reports, in bounded memory.
 
-Written by `TaskOutputs`, read by the monitor too. The table keeps the last lines of the tasks with the most recent
+Written by `TaskOutputs`; also read by the monitor. The table keeps the last lines of the tasks with the most recent
 output. Omitted lines are counted.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler.ids import TaskId
 
 RECENT_MOST = 10_000
-"""How many of the last ended tasks are certainly kept. At most twice as many are kept, in about 2 MiB."""
+"""The number of the last ended tasks that are certainly kept. At most twice as many are kept, in about 2 MiB."""
 
 
 class RecentRuns:

@@ -66,7 +66,7 @@ class OutputReader:
         return self.unheard_lines < UNACKNOWLEDGED_MOST
 
     def said(self, lines: int) -> None:
-        """Count lines that are about to be sent as unacknowledged."""
+        """Count `lines` more unacknowledged lines, which are about to be sent."""
         number = self.pipe.last_sent + 1
         self.unheard_lines += lines
         if self.unheard and self.unheard[-1][0] == number:

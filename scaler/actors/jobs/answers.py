@@ -49,7 +49,7 @@ def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
 
 
 def changed(request: JobRequest, reason: str) -> JobResponse:
-    """Return the refusal of a change that the client based on an earlier revision of the job."""
+    """Return the refusal of a request by a client that has compared an earlier state of the job."""
     return JobResponse(request.number, JobAnswerKind.CHANGED, 0, 0, b"", reason[:1000])
 
 
@@ -77,7 +77,10 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Refuse a request that was made for an earlier job of this name, or for other work. Otherwise return None."""
+    """Return the refusal of a request for an earlier job of this name, or for rows or a function that have changed.
+
+    None for any other request.
+    """
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"

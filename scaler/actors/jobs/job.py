@@ -79,7 +79,7 @@ INCONSISTENT = (
     "its record is damaged: the number of results on disk does not match the number of ended rows. Read the results "
     'on disk; then forget the job, or run its program again with on_change="restart"'
 )
-"""Why a job is stopped if all its rows have ended, but the number of its results on disk differs."""
+"""Why a job is stopped if all its rows have ended, but the disk has more or fewer results than rows."""
 
 REST_SECONDS = 20.0
 """A job that cannot run leaves memory after one to two intervals of this length without a request."""
@@ -169,7 +169,7 @@ class JobActor(Actor):
             self.order(self._record.objects, self._objects_read)
 
     def _end_adoption(self) -> None:
-        """Stop looking for runs that agents may have, since all agents have had the time to return."""
+        """Stop looking for runs that agents may have, because all agents have had the time to return."""
         self._context.adoption = None
         self._n_at_agents = 0
 
@@ -298,7 +298,7 @@ class JobActor(Actor):
     def _room_in_quota(self) -> int:
         """Return how many rows may be submitted within the owner's quota. With 0, the job waits for its turn.
 
-        Rows that agents hold do not wait. They are the first open rows, since rows are submitted in order.
+        Rows that agents hold do not wait. They are the first open rows, because rows are submitted in order.
         """
         owner, rows = self._context.owner, self._rows
         if not owner.has_quota:
@@ -324,7 +324,7 @@ class JobActor(Actor):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """Apply the quota to the rows that have not been submitted, since all agents have returned."""
+        """Apply the quota to the rows that have not been submitted, because all agents have returned."""
         self._awaits_agents = False
         self.continue_soon()
 

@@ -182,7 +182,7 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer or forward a request. `is_read`: whether all requests that are handled with this one only read."""
+        """Answer or forward a request. `is_read`: False if a request handled together with it changes or runs a job."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)

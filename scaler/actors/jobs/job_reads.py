@@ -233,7 +233,7 @@ def _arguments_of(record: JobRecord, row: int) -> RowArguments:
 
 
 def _without_gaps(results: list[RowResult], first: int) -> list[RowResult]:
-    """Return the results from row `first` up to the first row without a result. Such a row runs again."""
+    """Return the results of the rows from `first` to the last row before a gap. A row without a result runs again."""
     for at, each in enumerate(results):
         if each.row != first:
             return results[:at]

@@ -42,7 +42,7 @@ def needs_program(job_state: JobState) -> bool:
 
 
 class LeftJobError(Exception):
-    """Raised for a job that is only read: this program takes no lock, as the job's own program may need the lock."""
+    """Raised for a job that is only read. This program takes no lock, because the job's own program may need it."""
 
 
 class JobFreeError(Exception):

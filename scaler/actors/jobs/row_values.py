@@ -44,7 +44,11 @@ class JobResults:
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result, or why the result is lost. Both are empty until the agent has answered."""
+        """Return the frames of a result (None if they are lost or not here), and why they are lost (empty if they are
+        not).
+
+        If the frames are at an agent, request them; `receive` returns them later.
+        """
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:

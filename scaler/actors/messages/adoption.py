@@ -39,7 +39,11 @@ class RunsLost:
 
 @message
 class FindRun:
-    """task -> adoption: does an agent hold a run of this task? `patient`: wait longer, as no second run is allowed."""
+    """task -> adoption: does an agent hold a run of this task?
+
+    Attributes:
+        patient: whether to wait longer for agents, because the task may not run a second time.
+    """
 
     owner: int
     task_id: TaskId

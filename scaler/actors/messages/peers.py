@@ -94,7 +94,7 @@ class ConnectionLost:
     connection_number: int
     reason: str
     unsent: Sequence[RunTask] = ()
-    """orders withdrawn before they were sent, so other workers may run the tasks of these orders"""
+    """runs that were withdrawn before they were sent, so other workers may run these tasks"""
     is_surely_closed: bool = False
     """whether the peer itself has certainly closed the connection"""
 
@@ -168,13 +168,13 @@ class StopWorker:
     """agent session -> worker proxy: the agent has left or is lost.
 
     Attributes:
-        was_lost: whether the agent is lost, so that tasks that it ran are suspected to be the cause.
+        was_lost: whether the agent is lost, so that tasks that it ran are suspected of having caused the loss.
         values: large values that were being sent to the agent. If any, only tasks that need such a value are suspected.
     """
 
     was_lost: bool
     unacknowledged: Sequence[RunTask] = ()
-    """orders that the agent may not have received, so the tasks in these orders are not suspected"""
+    """runs that the agent may not have received, so their tasks are not suspected"""
     values: frozenset[ObjectId] = frozenset()
     awaited: frozenset[ObjectId] = frozenset()
     """objects that were not sent to the agent: tasks that need such an object have not started and are not suspected"""

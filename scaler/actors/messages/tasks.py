@@ -164,7 +164,11 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: do not start the task. If it has started, stop its run, unless `waiting`."""
+    """client session or graph -> task: do not start the task.
+
+    Attributes:
+        waiting: whether to let the task continue if it has started; if False, its run is stopped.
+    """
 
     waiting: bool = False
 
@@ -176,7 +180,7 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: the task has ended. Without frames, a session receives a `TaskResult`."""
+    """task -> client session or graph: the task has ended. A session gets a result without frames as a `TaskResult`."""
 
     result: TaskResult
     frames: Frames
@@ -206,7 +210,7 @@ class Tries(NamedTuple):
     """the last tries before the present try, at most `PAST_TRIES_MOST`"""
 
     def after(self, event: str, sentence: str, now: float) -> Tries:
-        """Return the tries after the present try has ended."""
+        """Return the numbers for the next try: the present try has ended, and becomes the last one in `past`."""
         ended = PastTry(self.number, now, event, sentence[:PAST_CHARACTERS_MOST])
         return Tries(self.number + 1, (*self.past, ended)[-PAST_TRIES_MOST:])
 
@@ -323,7 +327,11 @@ class CancelGraph:
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a node whose result is requested has ended, at `worker` unless that is None."""
+    """graph -> client session: a node whose result is requested has ended.
+
+    Attributes:
+        worker: the worker that ran the node; None if no worker ran it.
+    """
 
     graph_id: GraphId
     result: TaskResult
@@ -357,7 +365,11 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended. `lost`: why unreported nodes must be resubmitted, if they must."""
+    """graph -> client session: all nodes have ended.
+
+    Attributes:
+        lost: why the client has to resubmit the nodes that were not reported; empty if it need not.
+    """
 
     graph_id: GraphId
     graph: ActorRef
@@ -481,7 +493,7 @@ class LoadResumed:
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    A task whose present attempt is later than `attempt` ignores this message, because the new balancer knows the task.
+    A task whose present attempt is later than `attempt` ignores this message: the new balancer already knows the task.
     """
 
     attempt: int

@@ -59,7 +59,7 @@ class EventLog:
         return ("cut", subject, event.reason) if type(event) is PeerDisconnected else ("back", subject, "")
 
     def shown(self, is_first: bool) -> Shown | None:
-        """Return the items, oldest first; None if no event was added since the last call, unless `is_first`."""
+        """Return the items, oldest first; None if `is_first` is False and no event was added since the last call."""
         if self.total == self._shown_total and not is_first:
             return None
         self._shown_total = self.total

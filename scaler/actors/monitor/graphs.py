@@ -1,4 +1,4 @@
-"""Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers watch.
+"""Graphs: the topics `graphs` and `graph/ID`: all graphs of clients, and the nodes of graphs that viewers watch.
 
 Graphs report their state on request, and when they end. The topic `graphs` shows an ended graph once, then no longer.
 """

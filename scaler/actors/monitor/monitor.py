@@ -65,7 +65,7 @@ WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""Two numbers of runs: how many are read from all reports together, and how many at least from each report."""
+"""Two numbers: how many runs are read from all reports together, and the fewest that are read from each report."""
 
 SEEN_MILLISECONDS = 200
 """Runs of at least this age are shown. A younger run often ends before a viewer could look at it."""
@@ -201,7 +201,7 @@ class Monitor(Actor):
                 peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
-        """Choose which tasks report each change of state, and whether graphs report their end, by the subscriptions."""
+        """Choose by the subscriptions which tasks report each change of state, and whether graphs report their end."""
         events, wants = self._sources.events, self._subscriptions
         if events.listener is self.actor_ref:
             self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))

@@ -26,7 +26,7 @@ class Names:
             self._workers.update(zip(joined.workers, joined.identity.worker_names, strict=False))
 
     def changed(self, changed: PeerChanged) -> None:
-        """Add the names of an agent's new workers. Closed workers keep their names, as they may still run tasks."""
+        """Add the names of an agent's new workers. Closed workers keep their names: they may still run tasks."""
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
         self._workers.update(zip(changed.workers, changed.names, strict=True))
 

@@ -31,7 +31,7 @@ CLIENTS_MOST = 200
 """Limit of the clients that are shown. If there are more, those with the most open tasks are shown."""
 
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
-"""Two numbers of objects: how many are shown (the largest), and among how many these are searched in a second."""
+"""The most objects that are shown (the largest), and the most per second that are searched for the largest."""
 
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 

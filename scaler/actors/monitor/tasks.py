@@ -91,7 +91,7 @@ class SampledTasks:
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """by short id of an open watched task: its id, the actor that explains it, its position in a graph, or -1"""
+        """by short id of an open watched task: its id, the actor that explains it, its position in a graph (else -1)"""
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
@@ -220,7 +220,10 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return at most `SHOWN_MOST` tasks changed since the last call (`is_first`: of all), and how many changed."""
+        """Return at most `SHOWN_MOST` of the tasks that changed since the last call, and the number that changed.
+
+        With `is_first`, return at most `SHOWN_MOST` of all tasks.
+        """
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]
@@ -229,7 +232,7 @@ class SampledTasks:
         return [self._item(record) for record in records[-SHOWN_MOST:]], len(task_ids)
 
     def of_task(self, short_id: bytes, is_first: bool) -> list[StateTask | StateMove]:
-        """Return a watched task and its new moves; empty if the task has not changed, unless `is_first`."""
+        """Return a watched task and its new moves; empty if `is_first` is False and the task has not changed."""
         task_id = self._asked.get(short_id)
         record = None if task_id is None else self._records.get(task_id)
         moves = self._moves.pop(short_id, [])

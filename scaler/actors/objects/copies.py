@@ -31,7 +31,9 @@ class Copies:
 
     def __init__(self) -> None:
         self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}
-        """the hosts with a copy of each object: dicts as ordered sets, so that the same seed gives the same messages"""
+        """the hosts with a copy of each object: dicts as ordered sets, so that tests with the same seed send the same
+        messages
+        """
         self.objects: dict[ActorRef, set[ObjectId]] = {}
 
     def add(self, object_id: ObjectId, host: ActorRef) -> None:

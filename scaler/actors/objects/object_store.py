@@ -16,7 +16,7 @@ notified.
 
 Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
 result it is, may change it. A value of another client with the same id is kept for that client alone. Functions are
-shared, since the session checks that the id is the hash of the content.
+shared, because the session checks that the id is the hash of the content.
 """
 
 from __future__ import annotations
@@ -369,7 +369,9 @@ class ObjectStore(Actor):
                 self._used_by_graph(object_id, use.graph)
 
     def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Note that a graph uses an object, to report a loss to the graph. If it is lost already, report that now."""
+        """Record that a graph uses an object, and is notified of a loss. If the object is lost already, notify the
+        graph now.
+        """
         self._table.graphs.setdefault(object_id, {})[graph] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
@@ -436,7 +438,7 @@ class ObjectStore(Actor):
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Add a reader to a stream. If other hosts have read parts, a host waits: one of them will send the value."""
+        """Add a reader to a stream. A host waits instead if others have read parts: one of them will send the value."""
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has reconnected and starts again
             stream.leave(before)
@@ -548,7 +550,9 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
     """Return whether a new value replaces the stored value. Functions replace other values: their ids are checked.
 
-    A result replaces the value of another client, who stored it after the task: a task is refused if its id is in use.
+    A result replaces a value that another client has stored with the id of the task. That client has stored it after
+    the
+    task was submitted, because a task is refused if its id is in use.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

@@ -75,7 +75,10 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def reset_host(self, host: ActorRef) -> bool:
-        """Drop requests of a lost or reconnected host, and stop reading from it. Return whether to answer others."""
+        """Drop the requests of a lost or reconnected host, and stop reading from it.
+
+        Return whether pending requests of other peers must be answered now, because no host reads the value any longer.
+        """
         stream = self.stream
         if stream is None or self.source is None:
             return False

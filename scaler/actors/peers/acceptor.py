@@ -78,7 +78,7 @@ MOST_WORKERS = 65_535
 """Limit of the workers of an agent. The numbers of workers have 16 bits on the wire."""
 
 REFUSALS_REMEMBERED = 1024
-"""The number of refused peers that are kept, each with the reason."""
+"""The most refused peers that are remembered, each with the reason."""
 
 
 def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
@@ -274,7 +274,7 @@ class Acceptor(Actor):
     def _window(self, owner: Owner) -> tuple[int, int]:
         """Return how many tasks and bytes a client may have, by its limit, an equal part of the total, and the quota.
 
-        A quota of bytes is divided among the owner's clients, as values, unlike tasks, cannot be held in the session.
+        A quota of bytes is divided among the owner's clients, because sessions can hold tasks, but not values.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)

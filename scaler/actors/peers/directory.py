@@ -22,7 +22,7 @@ from scaler.ids import NO_CONNECTION, Connection, TaskId, is_later
 from scaler.kit import ActorRef
 
 SPENT_REMEMBERED = 16_384
-"""The number of former connections of peers that are kept."""
+"""The most former connections of peers that are remembered."""
 
 BACK_SECONDS = 2.5
 """How long the agents of the last scheduler have to return. Meanwhile, tasks wait for their runs at these agents."""
@@ -51,7 +51,7 @@ class UnstartedRuns:
             self._task_ids.popitem(last=False)
 
     def take(self, task_id: TaskId) -> bool:
-        """Return whether a task was certainly not started, and forget the task, since it may be started from now on."""
+        """Return whether a task was certainly not started. Forget the task, because it may be started from now on."""
         return self._task_ids.pop(task_id, 0) is None
 
 
@@ -134,7 +134,7 @@ class Directory:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
     def agents_to_announce(self, now: float) -> int:
-        """Return the number of agents that have a session or are expected, for which the next scheduler waits."""
+        """Return how many agents have a session or are expected: the number for which the next scheduler waits."""
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
 

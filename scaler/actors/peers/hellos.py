@@ -59,7 +59,7 @@ def held_by(hello: WorkerHello) -> list[HeldRun]:
 
 
 def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[HeldRun]], list[RunCancel]]:
-    """Return the held runs of each worker, and orders to cancel runs of workers that do not exist."""
+    """Return the held runs of each worker, and a `RunCancel` for each run of a worker that does not exist."""
     of_workers: list[list[HeldRun]] = [[] for _ in range(workers)]
     refused: list[RunCancel] = []
     for run in held:
@@ -123,7 +123,7 @@ def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> boo
     """Return whether the sender of a hello may do what affects other owners.
 
     A client with the role admin may, and any client where no key is needed: its user can read the scheduler's keys, or
-    enter its ipc folder. Code in a task may not, since any client may have submitted that code.
+    enter its ipc folder. Code in a task may not, because any client may have submitted that code.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)

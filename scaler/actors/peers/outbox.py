@@ -81,7 +81,9 @@ class Outbox:
             self.closing.append((peer, peer.connection))
 
     def notify_of_next(self, peer: Peer, heard: int) -> bool:
-        """Have a peer's session notified of the next item for the peer. Return False if the peer lacks earlier items.
+        """Have the session of a peer notified when the next item is sent to the peer.
+
+        Return False, and do nothing, if the peer has not received all earlier items.
 
         Args:
             heard: the number of the last message that the peer has received.

@@ -1,7 +1,7 @@
 """Peer: the scheduler's end of a session: actors send to the peer, whether it is connected or not.
 
-The acceptor makes the peer, and the directory assigns its connections. Items wait in the pipe of the session while the
-peer is disconnected. Actors put items in through the outbox, and the edge drives the pipe.
+The acceptor makes the peer, and the directory assigns its connections. Actors send items to the outbox, which puts them
+into the pipe of the session. The edge sends from the pipe. While the peer is disconnected, items wait in the pipe.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Peer:
         self.connection_number = 0
         """the number of the current or last connection of the peer, from 1"""
         self.dial = 0
-        """the number of the current or last connection as the peer counts, from 1; 0 if the peer does not count"""
+        """the number, from 1, that the peer gave its current or last connection; 0 if the peer gives none"""
         self.begun = 0
         """the number that the peer gave the connection on which the session started"""
         self.is_due = False
@@ -174,7 +174,7 @@ class Peer:
         """whether the session cannot resume, because some messages were dropped or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Report the large orders that were sent, since smaller items that were put later may have been sent before."""
+        """Report each large `RunTask` that was sent: smaller ones that were put later may have been sent before."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)

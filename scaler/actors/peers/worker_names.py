@@ -23,7 +23,7 @@ class WorkerNames:
         self._taken: set[str] = set()
         self._by_agent: dict[bytes, tuple[str, ...]] = {}
         self._next: dict[str, int] = {}
-        """the next suffix of each name that was requested more than once"""
+        """by name that more than one worker has requested: the number for the next suffix"""
 
     def take(self, hello: WorkerHello) -> WorkerHello:
         """Return an agent's hello with assigned names: its own names or, where a name is taken, `NAME#2` and so on."""
@@ -34,7 +34,8 @@ class WorkerNames:
         if not changed:
             return hello
         logger.warning(
-            "workers are named %s: other workers have these names; choose others with --worker-names", listed(changed)
+            "workers get other names, because their own are in use: %s; choose names with --worker-names",
+            listed(changed),
         )
         return replace(hello, worker_names=",".join(names))
 

@@ -88,7 +88,7 @@ class Admission:
 
 
 def refusal(most: int, waiting: int, workers: int, was_admitted: bool = False) -> str:
-    """Return why a task is refused (`was_admitted`: in favour of another client), and what the user can do."""
+    """Return why a task is refused, and what to do. `was_admitted`: a task of another client takes its place."""
     if not workers:
         found = "no worker is connected"
     else:

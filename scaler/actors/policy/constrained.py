@@ -1,10 +1,11 @@
-"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now.
+"""ConstrainedQueue: waiting tasks that request resources, and which of them can be assigned now.
 
 Tasks with equal requests form a resource class with a queue of its own. A class is considered only while some node may
-fit it, so a task that no node can take blocks no other task. The time of a step grows only with the number of classes,
-which is bounded. A node that did not fit is rechecked after a worker or an amount of the node was freed.
+have room for its tasks. So a task that no node can take blocks no other task. The time of a step grows only with the
+number of classes, which is bounded. A node without room is rechecked after one of its workers, or an amount of its
+resources, was freed.
 
-Tasks without requests, and all ranges, wait in another queue. `ClassTurns` alternates between the two queues.
+Tasks that request no resources, and all ranges, wait in another queue. `ClassTurns` alternates between the two queues.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 CLASSES_MOST = 1000
-"""Limit of the resource classes with waiting tasks. A task of a further class is refused."""
+"""The most resource classes that may have waiting tasks. A task of a further class is refused."""
 GROUPS_MOST = 32
-"""Limit of the groups of tasks that viewers see individually."""
+"""The most groups of tasks that viewers see individually."""
 OTHERS = "others"
 """The name of a group that is the sum of the groups that viewers do not see individually."""
 
@@ -57,7 +58,7 @@ class ResourceClass:
         """the hosts that may have room for this class now, the most recently used last; no other host has room"""
 
     def remove_one(self, ready: TaskReady) -> None:
-        """Count one waiting task less for the function of a task that no longer waits."""
+        """Subtract a task that no longer waits from the number of waiting tasks of its function."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
         if not functions[function_id]:
@@ -217,7 +218,7 @@ class ConstrainedQueue:
     # Patience
 
     def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove and return tasks that waited too long for an able node, with reasons; and when to call again."""
+        """Remove the tasks that waited too long for an able node. Return them with reasons, and when to call again."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
@@ -244,7 +245,7 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the open tasks by requested resources: first `plain` (without requests), then the largest groups.
+        """Return the open tasks by requested resources: first `plain` (no resources), then the largest groups.
 
         Groups beyond `GROUPS_MOST` are summed up as two: tasks that some worker could take, and all other tasks.
         """
@@ -344,14 +345,14 @@ _by_turn = attrgetter("turn")
 
 
 class ClassTurns:
-    """Alternates between the resource classes and `plain`, the queue of the tasks without requests."""
+    """Alternates between the resource classes and `plain`, the queue of the tasks that request no resources."""
 
     def __init__(self, plain: FairShare) -> None:
         self.plain = ResourceClass(Needs(), plain)
         self._number = 2
 
     def next(self, classes: Iterable[ResourceClass], with_plain: bool = True) -> ResourceClass:
-        """Return the class whose first task is assigned next. `with_plain`: include the tasks without requests."""
+        """Return the class whose first task is assigned next. `with_plain`: whether this may be `plain`."""
         plain = self.plain
         for resource_class in classes:
             # a new class precedes only the one that has just had its turn

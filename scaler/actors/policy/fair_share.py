@@ -1,9 +1,9 @@
 """FairShare: the policy `fair`: owners with waiting tasks take turns, and so do the clients of each owner.
 
-All owners with waiting tasks form a ring (round robin). In each turn of an owner, its accounts have turns: their number
-is the share of the owner, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a
-ring of their own. Within an account the order is that of `in_order`. New and returning owners and accounts join at the
-end of their ring.
+All owners with waiting tasks form a ring (round robin). The accounts of an owner, one for each of its clients outside
+of tasks, form a ring of their own. In each turn of an owner, the next accounts of its ring have turns: as many turns as
+the owner's share, usually one. Within an account the order is that of `in_order`. New and returning owners and accounts
+join at the end of their ring.
 
 A turn of an account is some milliseconds of expected work, and at least one task. So twenty clients of one owner have
 the share of one client, and an owner waits for at most one turn of each other owner. Each operation takes constant time
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 MOST_SPARE = 1024
-"""Limit of the empty queues that are kept for reuse, so that a client with a single task seldom needs a new queue."""
+"""The most empty queues that are kept for reuse, so that a client with a single task seldom needs a new queue."""
 
 TURN_US = 5_000
 """The expected work of a turn of an account in microseconds. The task that exceeds this work is still in the turn."""
@@ -147,7 +147,7 @@ class FairShare:
         return found
 
     def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[TaskReady]:
-        """Remove and yield tasks in order, until the caller stops. `expected_us` returns a task's microseconds."""
+        """Remove and yield tasks in order, until the caller stops. `expected_us` returns a task's expected work."""
         if len(self._queues) == 1:  # most of the time there is one client
             self._before = None
             return next(iter(self._queues.values())).drain()

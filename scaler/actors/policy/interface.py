@@ -17,7 +17,7 @@ class ResourceGroup(NamedTuple):
     """Counts of the open tasks that request the same resources."""
 
     asks: str
-    """the requested resources, such as `gpu=1,memory=1024`; empty for the tasks without requests"""
+    """the requested resources, such as `gpu=1,memory=1024`; empty for the tasks that request no resources"""
     waiting: int
     running: int
     places: int
@@ -36,7 +36,7 @@ class Decisions:
     """The decisions of the policy in one turn, which the balancer carries out in the order of the fields."""
 
     assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = field(default_factory=dict)
-    """the assigned tasks by worker, each with its expected work in microseconds, to subtract when the task ends"""
+    """the assigned tasks by worker, each with its expected work in microseconds, which is subtracted when it ends"""
     refused: list[tuple[TaskReady, str]] = field(default_factory=list)
     """the tasks to refuse, each with the reason"""
     recalled: dict[ActorRef, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Capacity:
     """the number of workers that accept tasks now, among the workers on hosts where the requested resources are free"""
     tasks: int
     asked: str = ""
-    """the resources that the task requests; empty for a task without requests"""
+    """the resources that the task requests; empty if it requests none"""
     able: int = 0
     """the number of workers that could take the task; 0 if the task requests no resources"""
     has_free: bool = True

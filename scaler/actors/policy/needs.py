@@ -15,7 +15,7 @@ Amounts = tuple[tuple[str, int], ...]
 """Amounts of resources: pairs of name and amount, sorted by name."""
 
 ASKED_MOST = 64
-"""Limit of the resources that a task may request. Further resources in a request are ignored."""
+"""The most resources that a task may request. Further resources in a request are ignored."""
 
 _KEPT = 1024
 _SHOWN_MOST = 8
@@ -25,7 +25,7 @@ class Needs(NamedTuple):
     """The requests of a task: resources, the time to wait for a node, and the worker."""
 
     amounts: Amounts = ()
-    """the requested resources: a node fits if it has at least this amount of each resource; 0: any amount"""
+    """the requested resources; a node can take the task if it has at least this amount of each; 0: any amount"""
     patience_ms: int = 0
     """for how many milliseconds the task waits without an able worker before the task fails; 0: without limit"""
     worker: str = ""

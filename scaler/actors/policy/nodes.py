@@ -1,8 +1,8 @@
 """Nodes: the resources of each node, and how much of them is free.
 
-A task takes resources from its assignment to its end, except while it is blocked. They are counted by worker: freed
-when the worker leaves, and taken again when it returns and reports its runs. A blocked task resumes even if its
-resources are no longer free, so tasks may take more than the node has.
+A task takes resources from its assignment to its end, except while it is blocked. Taken resources are counted by
+worker. When a worker leaves, its resources are freed; when it returns and reports its runs, they are taken again. A
+blocked task resumes even if its resources are no longer free, so tasks may take more than the node has.
 """
 
 from __future__ import annotations

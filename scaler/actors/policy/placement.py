@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 FUNCTIONS_REMEMBERED = 1024
-"""Limit of the functions with known durations. The functions that were measured last are kept."""
+"""The most functions whose durations are remembered. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
-"""A range of more expected microseconds is split. Such ranges come from misjudged durations."""
+"""A range with more microseconds of expected work is split. Such a range was made when its rows seemed shorter."""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
-    """Return the policy that the settings name, with `owner_of` for the owner of an account."""
+    """Return the policy that the settings name. `owner_of` returns the owner of an account."""
     return Placement(config, partial(FairShare, owner_of, has_turns=config.policy == FAIR))
 
 
@@ -187,7 +187,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add to a worker, even beyond its capacity, blocked tasks that resume, or a task that a client waits for."""
+        """Add blocked tasks that resume, or a task that a client waits for, to a worker, even beyond its capacity."""
         self._call_only.get(worker, self._loads).resume(worker, tasks, work_us)
 
     def forget(self) -> None:
@@ -243,11 +243,11 @@ class Placement:
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]],
         split: list[TaskReady],
     ) -> bool:
-        """Assign tasks of all classes in turns. Return whether tasks without requests may still be assigned."""
+        """Assign tasks in turns. Return whether tasks that request no resources may still be assigned."""
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """whether tasks without requests may be assigned; False once a range that must wait or be split blocks them"""
+        """whether tasks that request no resources may be assigned; False once a range must wait or be split"""
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0
             if not has_room and not (
@@ -279,7 +279,7 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks without requests (`is_one`: only one). Return False if a range has to wait or to be split."""
+        """Assign tasks, one if `is_one`, that request no resources. Return False if a range must wait or be split."""
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None

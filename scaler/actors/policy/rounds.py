@@ -14,7 +14,7 @@ from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
 LOOK_SECONDS = 0.025
-"""Interval between checks for idle workers. It is half of `WORK_AHEAD_US`, a time in which most workers end a task."""
+"""The time between two checks for idle workers. It is half of `WORK_AHEAD_US`; most workers end a task in this time."""
 
 EARLY_SECONDS = 1e-6
 """A timer may fire too early by up to this time, because the sum of two times is rounded."""

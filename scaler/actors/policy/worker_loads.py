@@ -11,9 +11,9 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
-"""A worker with this much expected work gets no further tasks. This work hides the round trip to the scheduler, which
-takes about 1 ms if the scheduler is idle, and some 10 ms under full load. More work would be worse, because tasks at a
-worker cannot move at once.
+"""A worker with this much expected work, in microseconds, gets no further tasks. During this work, the round trip to
+the scheduler costs no time; it takes about 1 ms if the scheduler is idle, and some 10 ms under full load. More work
+would be worse, because tasks at a worker cannot move at once.
 """
 
 
@@ -169,7 +169,7 @@ class WorkerLoads:
         return worker
 
     def room_in_next(self) -> int:
-        """Return how many tasks fit into the queue of the worker that `take` would choose; any number if it is idle."""
+        """Return how many tasks the worker that `take` would choose has room for; an idle worker takes any range."""
         level = self._lowest
         while not self._levels[level]:
             level += 1
@@ -182,7 +182,7 @@ class WorkerLoads:
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Add a task to the worker with the fewest tasks of a host, and return this worker; None if none has capacity.
+        """Add a task to the host's worker with the fewest tasks. Return the worker; None if no worker has capacity.
 
         If several workers have the fewest tasks, and `first` is among them, `first` gets the task.
         """

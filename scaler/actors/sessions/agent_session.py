@@ -93,16 +93,16 @@ from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
-"""How many ended processors are remembered. The hello of a client may arrive after its processor has ended."""
+"""The most ended processors that are remembered. The hello of a client may arrive after its processor has ended."""
 
 COME_BACK_SECONDS = 2.0
-"""How long an agent may take to reconnect before its tasks are assigned to other workers."""
+"""The time in which an agent must reconnect. After that, its tasks are assigned to other workers."""
 
 DEADLY_BYTES = 64 * 1024 * 1024
 """If an agent is lost while a value of at least this size is being sent to it, the value counts as the cause."""
 
 OPENED_AT_ONCE = 1024
-"""How many worker proxies start in one turn. This takes some ten milliseconds; then other actors have their turns."""
+"""The most worker proxies that start in one turn, which takes some ten milliseconds. Then other actors have turns."""
 
 
 @message
@@ -369,7 +369,7 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
     def _report_changed(self, known: int) -> None:
-        """Report to the listener which workers take tasks, and all workers but the first `known`, which it knows."""
+        """Report to the listener which workers take tasks, and all workers after the first `known` workers."""
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])
@@ -528,7 +528,7 @@ def is_deadly(frames: Frames) -> bool:
 
 
 def orders_by_worker(orders: Iterable[RunTask]) -> dict[int, list[RunTask]]:
-    """Return orders to one agent, grouped by the number of the worker."""
+    """Return each `RunTask` for one agent, grouped by the number of the worker."""
     by_worker: dict[int, list[RunTask]] = {}
     for order in orders:
         by_worker.setdefault(order.worker, []).append(order)

@@ -23,10 +23,10 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
 REFUSED_MOST = 1024
-"""How many refused graphs are remembered, each with the reason. The oldest are forgotten first."""
+"""The most refused graphs that are remembered, each with the reason. The oldest are forgotten first."""
 
 WITHOUT_NODES_MOST = 65_536
-"""How many announced graphs of a client may be without nodes. The nodes of a graph follow its announcement soon."""
+"""The most announced graphs of a client that may have no nodes yet. The nodes follow the announcement soon."""
 
 
 class ClientGraphs:

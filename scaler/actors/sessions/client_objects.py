@@ -52,7 +52,7 @@ class ClientObjects:
         )
 
     def is_of_another(self, task_id: TaskId) -> bool:
-        """Return whether another client has an object with the id of this task. It would pass for the task's result."""
+        """Return whether another client has an object with this task's id, which readers would take for the result."""
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
     def instruct(self, instruction: ObjectInstruction) -> None:

@@ -90,7 +90,7 @@ from scaler.wire.messages.common import LOST, HelloRequest, ObjectInstruction, O
 from scaler.wire.messages.rows import calls_of, row_ids
 
 COME_BACK_SECONDS = 5.0
-"""How long a client may take to reconnect. A shorter time-out of the client applies instead."""
+"""The time in which a client must reconnect, unless the client's own time-out is shorter."""
 
 _NO_JOBS = (
     "this scheduler keeps no jobs: start it with --keep FOLDER. The cluster of a client keeps none if its user has no "
@@ -98,7 +98,7 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""How many open tasks are searched for those that viewers follow. The monitor sees others when their state changes."""
+"""The most open tasks among which tasks that viewers follow are found. Others are shown once their state changes."""
 
 
 class ClientSession(Session):
@@ -168,7 +168,7 @@ class ClientSession(Session):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """Let the tasks that are still held wait for the quota: the agents that have returned do not run them."""
+        """Let the tasks that are still held wait for the quota: no agent that has returned runs these tasks."""
         self._held.awaits_agents = False
         if self._held:
             self._owner.wait(self.actor_ref)

@@ -33,7 +33,7 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""How many `ClientContext`s are cached. A context is cheap to make, and a process may run tasks of many clients."""
+"""The most `ClientContext`s that are cached. They are cheap to make, and a process may run tasks of many clients."""
 
 
 class NestedSession(ClientSession):
@@ -50,7 +50,7 @@ class NestedSession(ClientSession):
         """contexts by account, since the process runs tasks of several clients"""
 
     def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - the peer has the owner of the cluster
-        """Return an owner without a quota. Quotas count the parents of nested tasks, which wait for nested tasks."""
+        """Return an owner without a quota. Quotas count only the tasks that wait for nested tasks."""
         return Owner(NOBODY)
 
     def on_start(self) -> None:
@@ -89,7 +89,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report to the agent that the client merely waits, unless items are pending: another report will follow."""
+        """Report to the agent that the client merely waits, unless items are pending: then the client reports again."""
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

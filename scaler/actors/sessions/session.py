@@ -36,15 +36,15 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""If a peer was silent for this time and for three heartbeat intervals, its connection may have ended without the peer.
-Then the peer may take its whole time-out to reconnect.
+"""If a peer was silent for this time, and for three heartbeat intervals, before its connection was lost, the peer may
+still be alive. Then it may take its whole time-out to reconnect.
 """
 
 REFUSED_MOST = 10
 """If shared actors could not handle this number of messages of one peer, its session ends."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
-"""A timer this late shows that the process was stopped. Pending messages then get `LATE_MAIL_SECONDS` to arrive."""
+"""A timer this many seconds late shows that the process was stopped. Then mail has `LATE_MAIL_SECONDS` to arrive."""
 
 
 class Session(Actor):

@@ -21,7 +21,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many times its window a client may have as open tasks. Tasks that have ended for the client may be open here."""
+"""The most open tasks of a client, as a multiple of its window. The client may already count some of them as ended."""
 
 
 class TaskBounds:

@@ -1,4 +1,4 @@
-"""Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
+"""Adoption: matches tasks with runs that agents already have, so that no task starts twice after a restart.
 
 Agent sessions report the runs that their agents have, and worker proxies report lost runs. Tasks, sessions and jobs
 request their runs; graphs name the nodes that will request runs later. A task to which a run is offered decides whether
@@ -41,7 +41,7 @@ OFFER_SECONDS = 1.0
 """How long a task waits for the worker proxy of an offered run. The proxy may have ended since the offer."""
 
 KNOWN_MOST = 200_000
-"""How many tasks are remembered for agents that return late. Further tasks are not remembered."""
+"""The most tasks that are remembered for agents that return late. Further tasks are not remembered."""
 
 RunKey: TypeAlias = tuple[int, TaskId]
 """The tag of an owner, and the id of a task. So a task of another owner with the same id matches no run."""

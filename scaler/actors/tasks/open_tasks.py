@@ -1,6 +1,6 @@
-"""OpenTasks: the open tasks of one client or job, by their ids or rows. They count for its owner.
+"""OpenTasks: the open tasks of one client, by id, or of one job, by row.
 
-Used by client sessions and by jobs.
+Used by client sessions and by jobs. The tasks count for the owner of the client or job.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Retries: whether a task whose run has failed is run again, and when.
 
-Functions that a task calls when its run has failed.
+The task calls these functions when its run has failed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""Event after which an at-most-once task may have started -> the status with which the task then fails."""
+"""By event after which an at-most-once task may have started: the status with which the task then fails."""
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
 """Text appended to the reason why an at-most-once task fails."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:
-    """Return why a task whose run had this result is run again; empty if it is not. `retries`: the earlier retries."""
+    """Return why a task is run again after this result; empty if it is not. `retries`: how often it was retried."""
     if retries >= options.retries:
         return ""
     if result.status == TaskStatus.FAILED:

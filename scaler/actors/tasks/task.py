@@ -1,7 +1,7 @@
 """Task: one actor for each task, from its submission to its end.
 
 Receives messages from its client session (cancel), the balancer, and the proxy of its worker. Sends to these, and to
-the object store when it needs objects. No other actor counts the attempts of a task.
+the object store if the task needs objects. No other actor counts the attempts of a task.
 
 If the client had another scheduler before, the task may adopt a run that an agent has. In this case, the adoption and
 other worker proxies also send messages to the task. `task_states` decides the next state. Messages about old attempts
@@ -358,7 +358,7 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).at_most_once
 
     def _must_not_run_again(self) -> bool:
-        """Return whether the task must not start once more, after a run of it has ended without a result."""
+        """Return whether the task must not start again after a run that ended without a result."""
         return self._is_at_most_once() or self._may_have_been_started()
 
     def _may_have_been_started(self) -> bool:
@@ -417,7 +417,7 @@ class TaskActor(Actor):
 
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
-        """Forward a question to the task's worker proxy or to the balancer. In all other states, answer it here."""
+        """Forward a question to the worker proxy of the task or, if it is ready, to the balancer; else answer it."""
         if question.is_wanted:
             self._wanted = question
         if self._worker is not None:

@@ -227,7 +227,7 @@ class Balancer(Actor):
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
         """Assign a waiting task to a paused worker, because a client waits for the result of the task.
 
-        A range is only split now. The client asks again, and then the row is assigned.
+        If the task is a range, the range is only split. When the client asks again, the row is assigned.
         """
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)

@@ -18,7 +18,7 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
-"""How many bytes of results are kept for each worker until their tasks arrive. Tasks of further results run again."""
+"""The most bytes of results that are kept per worker until their tasks arrive. Tasks of further results run again."""
 
 Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
 """For each function, the total duration of its runs in microseconds, and the number of its runs."""

@@ -79,9 +79,9 @@ _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 
 
 ANSWER_SECONDS = 0.2
-"""How long the agent may take to report the state of a run. Then the client receives what the scheduler knows."""
+"""The time for the agent to report the state of a run. After that, the client receives what the scheduler knows."""
 QUESTIONS_MOST = 256
-"""How many questions may wait for the agent. Further questions are answered from what the scheduler knows."""
+"""The most questions that may wait for the agent. Further questions are answered from what the scheduler knows."""
 
 
 class InBalancer(Enum):
@@ -235,7 +235,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move the runs of large orders, which left after smaller orders that were put later, to the end of `_runs`."""
+        """Move the runs of large `RunTask`s to the end of `_runs`: smaller ones, put later, were sent before."""
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -502,8 +502,8 @@ class WorkerProxy(Actor):
         """Take tasks again, since the agent has reconnected.
 
         If the agent's session was reset, compare `_runs` with `held`: the runs in the agent's hello, and those whose
-        results it resends. Resend orders for runs that the agent does not have, and cancel runs that are unknown here.
-        The agent reports blocked runs again.
+        results it resends. Resend the `RunTask` of each run that the agent does not have, and cancel runs that are
+        unknown here. The agent reports blocked runs again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

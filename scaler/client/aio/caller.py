@@ -223,7 +223,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """Open the job of a map. `named`: the last fields of `OpenJobCall`."""
         _, core, options = self._caller
         if not isinstance(items, Iterable):
-            raise TypeError("the rows of a job must be an ordinary iterable: all rows are stored before the job runs")
+            raise TypeError(
+                "the rows of a job must be an iterable, not an async iterable: all rows are stored before the job runs"
+            )
         return await in_thread(job_calls.attend, core, job_calls.OpenJobCall(fn, items, options, *named), tolerant)
 
     async def start(

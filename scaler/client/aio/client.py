@@ -119,7 +119,7 @@ class AsyncClient(AsyncCaller):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "an AsyncClient belongs to its event loop and cannot be passed to a task: create a new one there"
+            "an AsyncClient belongs to its event loop and cannot be passed to a task: create one in the task"
         )
 
     @property
@@ -163,7 +163,7 @@ class AsyncClient(AsyncCaller):
         core = self._core
         if core is None:
             if self._address is None:
-                raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
+                raise DisconnectedError("this client has not started its local cluster: await client.connect() first")
             endpoint = check_address(self._address).with_key(self._key_file).trusting(self._trust_users)
             check_working_directory()
             loop = asyncio.get_running_loop()

@@ -88,7 +88,7 @@ def freeze_for(endpoint: Endpoint) -> Freeze:
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:
-    """Return whether `error` is that of a value that belongs to one process, like a lock or an open file."""
+    """Return whether `error` is about a value that belongs to one process, like a lock or an open file."""
     return str(error.__cause__).startswith("cannot pickle ")
 
 
@@ -101,8 +101,8 @@ def check_needed(count: int) -> None:
     """Raise `ValueError` if a call needs more than `NEEDED_MOST` objects or results of other tasks."""
     if count > NEEDED_MOST:
         raise ValueError(
-            f"a call has at most {NEEDED_MOST:,} futures and stored objects among its arguments, and this one has "
-            f"{count:,}; combine groups of them in tasks of their own first"
+            f"a call takes at most {NEEDED_MOST:,} futures and stored objects as arguments, and this one has "
+            f"{count:,}: combine some of them in other tasks first"
         )
 
 
@@ -175,12 +175,14 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Serialise arguments with futures. Return the arguments, and each future's label and input. Raises as `pack`.
+        """Serialise arguments with futures. Return the arguments, and the label and the input of each future.
 
-        In the block, a future is represented by the number of its input, counted in the order of first use.
+        In the block, a future is represented by the number of its input. Inputs are numbered in the order of first use.
 
         Args:
             labels: the names of the arguments in errors; by default their numbers or keywords.
+
+        Raises: as `pack`.
         """
         positions: dict[TaskId, int] = {}
         named, inputs = _named(arguments, keywords), []
@@ -194,12 +196,12 @@ class ArgumentPacker:
         return self._pack(named, labels), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
-        """Return one positional argument, serialised, which several calls share unchanged. Raises as `pack`."""
+        """Return a positional argument that several calls share unchanged, serialised. Raises as `pack`."""
         packed = self.pack((value,), {}, carried_bytes=0)
         return packed._replace(block=argument_block(OBJECT, packed.object_ids[:ID_BYTES])) if packed.objects else packed
 
     def as_object(self, packed: PackedArguments) -> PackedArguments:
-        """Return `packed`, a block with one positional argument, as arguments in which that argument is an object."""
+        """Return `packed`, the block of one positional argument, as arguments in which this argument is an object."""
         data = packed.block[ARGUMENT_HEADER_BYTES:]
         instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
         object_id = instruction.object_id
@@ -314,7 +316,7 @@ def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes
 
 
 def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer], int]]:
-    """Return the values that must leave the block, the largest first, as position, frames and size."""
+    """Return the values that must leave the block, the largest first: the position, the frames and the size of each."""
     values = [(index, part, size_of(part)) for index, part in enumerate(packed) if isinstance(part, list)]
     block_bytes = sum(size_bytes for _, _, size_bytes in values)
     too_large = []

@@ -1,8 +1,8 @@
 """Client pickling: a client is pickled as its settings, and unpickled as a new client of the process that unpickles it.
 
-Called by the client. A scheduler may have one address for users and another for workers. So a client that is sent in a
-task to its own scheduler is pickled without an address. In the task, it uses the address at which the worker reaches
-the scheduler.
+Called by the client. A scheduler may have one address for users and another for workers. So a client that is an
+argument of a task of its own scheduler is pickled without an address. In the task, it uses the address at which the
+worker reaches the scheduler.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class ClientSettings(NamedTuple):
 
 
 def address_from_settings() -> str | None:
-    """Return the address in the environment or `scaler.toml`, or None. Raise `ConfigError` if it is no address."""
+    """Return the address in the environment or `scaler.toml`; None if there is none. Raise `ConfigError` if it is
+    invalid.
+    """
     return configured_values(ClientConfig, ("address",)).get("address")
 
 
@@ -65,7 +67,7 @@ def pickled(serializer: Serializer) -> bytes:
 
 
 _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
-"""while values are pickled for tasks: the address of the tasks' scheduler, and a list to collect references"""
+"""set while values are pickled for tasks: the address of the tasks' scheduler, and a list that collects references"""
 
 
 @contextmanager
@@ -73,7 +75,8 @@ def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]
     """Return a context in which values are pickled for tasks of the scheduler at `address`.
 
     Args:
-        held: gets each reference that the pickled call contains as a reference (`as_is`); None if no call is pickled.
+        held: the list that gets each reference which the call contains as a reference (`as_is`); None: no call is
+            pickled.
     """
     token = _task.set((address, held))
     try:
@@ -88,5 +91,7 @@ def held_by_call() -> list[Any] | None:
 
 
 def address_to_take(address: str) -> str:
-    """Return the address to pickle for a client of `address`, or a placeholder in a task for the same scheduler."""
+    """Return the address to pickle for a client of `address`: a placeholder while a task of the same scheduler is
+    pickled.
+    """
     return SCHEDULER_OF_TASK if _task.get()[0] == address else address

@@ -30,7 +30,7 @@ MakeError: TypeAlias = Callable[[], BaseException]
 class Sink(Protocol):
     """A receiver of the results of tasks: a future or a map. Called by the link's thread: must not block.
 
-    Each task ends with exactly one of `deliver`, `refuse`, `store` and `fail`.
+    For each task, exactly one of `deliver`, `refuse`, `store` and `fail` is called, once.
     """
 
     @property
@@ -51,7 +51,7 @@ class Sink(Protocol):
 
 
 class ResultReceiver(Sink, Protocol):
-    """A receiver of a large result; also a sink, if the task runs again. Called in the link's thread: no blocking."""
+    """A receiver of a large result; also a sink, if the task runs again. The link's thread calls it: must not block."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
         """Receive the frames of the result; None if the result is no longer stored."""
@@ -120,7 +120,7 @@ class GraphEntry:
         return len(self.inputs) + index
 
     def needs_of(self, index: int, graph_id: GraphId) -> GraphEntry:
-        """Return a new graph, without sinks, of the calls whose results the node at position `index` needs.
+        """Return a new graph of the calls whose results the node at position `index` needs. It has no sinks.
 
         Works only if this `GraphEntry` has no inputs.
         """
@@ -147,7 +147,7 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes for a submission. A node whose result has arrived runs only if a missing result depends on
+        """Return the nodes for a submission. A node that has a result runs again only if a missing result depends on
         it.
         """
         sinks = self.sinks
@@ -169,7 +169,9 @@ class GraphEntry:
 
 
 Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
-"""A task with its function, objects and references, or a graph. Without sinks, which would keep futures alive."""
+"""A call without its sinks, which would keep futures alive: a task with its function, objects and references, or a
+graph.
+"""
 
 
 def call_of(open_call: Entry | tuple[GraphEntry, Sink]) -> Call:

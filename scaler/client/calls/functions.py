@@ -1,8 +1,8 @@
 """Functions as the client sends them: serialised, with the hash of their content as id, and their signatures.
 
 Called by the client for each submit and once per map. `Function.entry` makes a task from a function and arguments. A
-function is serialised each time, because a closure or a global that it reads may have changed, or only once if its
-pickle cannot change. The client never calls the function.
+function whose pickle cannot change is serialised once. Any other function is serialised each time, because a closure
+or a global that it reads may have changed. The client never calls the function.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Function:
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
         """Return a task with one row for each block of arguments; for a single block, a task without rows.
 
-        `frames` are the frames of all rows, row by row, with the same number of frames for each row.
+        `frames` are the frames of the first row, then those of the second, and so on: the same number for each row.
         """
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
@@ -236,7 +236,9 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Return `problem` with the name of the function; "argument 2: ..." also gets the name of the parameter."""
+        """Return an error text after the name of the function. The text "argument 2: ..." also gets the parameter's
+        name.
+        """
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:
@@ -295,7 +297,7 @@ class Function:
         return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
 
     def is_still(self, function: Callable[..., Any]) -> bool:
-        """Return whether this object was made from `function`, and the pickle of `function` has not changed."""
+        """Return whether this object was made from `function`, whose pickle has not changed since then."""
         return (
             self._function is function
             and self._code is getattr(function, "__code__", None)
@@ -326,7 +328,10 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
-    """Return the fewest and the most positional arguments of a call; with a required keyword, counts that never fit."""
+    """Return the fewest and the most positional arguments of a call.
+
+    If a keyword argument is required, the fewest are more than the most, so that no number fits.
+    """
     if type(function) is FunctionType:
         code = function.__code__
         if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
@@ -418,7 +423,9 @@ class ClientFunctions:
         self._remembered = {}
 
     def look(self) -> None:
-        """Serialise functions again if modules were edited and reloaded. Raises as `ship`."""
+        """Look for modules that were edited and reloaded. If there are any, serialise functions again. Raises as
+        `ship`.
+        """
         if self._watch is not None:
             self._watch.look()
 

@@ -35,7 +35,7 @@ from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
-"""How many nodes may each get a copy of a large value. If more nodes use the value, it becomes an object."""
+"""The most nodes that get a copy each of a large value. If more nodes use the value, it becomes an object."""
 
 _POSITION = struct.Struct("<I")
 
@@ -49,7 +49,9 @@ def pack_graph(
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
     """Serialise the part of a graph that the keys need.
 
-    Return the graph, and the task id of each key in the order of the keys; None if the value of the key is data.
+    Return the graph, and for each key the task id of its node. If the value of a key is data, the key has no node, and
+    its
+    task id is None. The task ids are in the order of the keys.
 
     Raises:
         KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
@@ -174,7 +176,7 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Pack an argument. Data of the graph is packed only once, whichever nodes use it.
+        """Pack an argument. A value of the graph is packed only once, however many nodes use it.
 
         Args:
             free_bytes: how many bytes of frames of a literal may travel with the call; larger values become objects.
@@ -206,7 +208,9 @@ class _GraphPacker:
 
 
 def _hints(in_lists: Mapping[str, tuple[int, str]]) -> dict[str, str]:
-    """Return hints, by key, for the errors of nodes that have a list argument with a key of the graph in the list."""
+    """Return key of a node -> hint for its errors, for nodes that have a list argument with a key of the graph in the
+    list.
+    """
     return {
         key: f"Argument {position} of the node {key!r} is a list that contains {found!r}, the key of a node. A list is "
         f"passed as it is: make {found!r} an argument of its own, or use scaler.integrations.dask.get(client), which "

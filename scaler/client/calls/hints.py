@@ -27,14 +27,20 @@ class Hints:
 
     def __init__(self) -> None:
         self._looked: set[int] | None = set()
-        """`id` of the code of each checked function; None once the hint was logged"""
+        """the `id` of the code of each checked function; the whole set is None once the hint was logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """`id` of a large argument -> its size, checksum and number of sends; None once the hint was logged"""
+        """`id` of a large argument -> size, checksum, number of sends; the whole table is None once the hint was
+        logged
+        """
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
-        """hash of the pickle of a large function -> how often the pickle was made; None once the hint was logged"""
+        """hash of a large function's pickle -> number of times it was made; the whole table is None once the hint was
+        logged
+        """
         self._generators: dict[int, int] | None = {}
-        """`id` of a random generator among arguments -> checksum of its state; None once the hint was logged"""
+        """`id` of a random generator argument -> checksum of its state; the whole table is None once the hint was
+        logged
+        """
 
     def look_at_function(self, function: Any) -> None:
         """Log a warning if a function that is pickled contains a random generator."""

@@ -17,9 +17,9 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
-"""The number of a client's functions that are checked. When later ones follow, the cluster has already started."""
+"""The number of functions of a client that are checked. When a client sends more, its cluster has already started."""
 LOOKED_AT_BYTES = 1 << 16
-"""The number of bytes of a pickle that are searched for names of modules. The search takes 0.2 us for each KiB."""
+"""The most bytes of a pickle that are searched for names of modules. The search takes 0.2 us for each KiB."""
 
 
 class RequiredModules:

@@ -25,7 +25,7 @@ class Input:
     Attributes:
         arguments: the labels and inputs of the futures among the task's arguments; empty once the task has succeeded.
         result: the result or failure that the scheduler reported; None if it has reported neither.
-        make_error: makes the error of the task if it failed without such a report; None if it did not.
+        make_error: makes the error of the task, if the task failed and the scheduler did not report it; otherwise None.
         users: the graphs that need the result; some may have ended.
     """
 

@@ -280,7 +280,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
 
     @abstractmethod
     def _with_options(self, options: TaskOptions) -> WithOptions:
-        """Return a client with these options; where an option is None, the option of this client applies."""
+        """Return a client with these options. For an option that is None, the option of this client applies."""
 
     def __dir__(self) -> list[str]:
         return without_foreign_words(type(self), super().__dir__())

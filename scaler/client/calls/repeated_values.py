@@ -18,7 +18,7 @@ from scaler.errors import ObjectTooLargeError
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""The limit in bytes on values that are kept for further calls. The values of the last call are kept in any case."""
+"""The most bytes of values that are kept for further calls. The values of the last call are kept in any case."""
 
 
 class RepeatedValues:
@@ -96,8 +96,10 @@ class RepeatedValues:
         return reference
 
     def _evict(self, most: int) -> None:
-        """Forget the values that no further call needs. While the others exceed `KEPT_BYTES`, forget the oldest one,
-        but keep at least `most` values.
+        """Forget the values that no further call needs. If the others exceed `KEPT_BYTES`, also forget the oldest of
+        them.
+
+        At least `most` of the values that a further call needs are kept.
         """
         for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]

@@ -20,7 +20,7 @@ from scaler.pickling.shipped_modules import Shipped
 logger = logging.getLogger("scaler.client")
 
 LOOKED_AT_BYTES = 1 << 20
-"""How many bytes at the beginning and at the end of a pickle are searched for module names."""
+"""The number of bytes at the beginning, and also at the end, of a pickle that are searched for module names."""
 
 
 class StaleModules:
@@ -37,7 +37,7 @@ class StaleModules:
         """name of an edited module that cannot travel -> the reason"""
         self._own: dict[str, str] = {}
         self._own_of = self._late_of = 0
-        """the number of loaded modules when `_own` was computed; `_late_of`: the same at the last `_found_late` call"""
+        """number of loaded modules: `_own_of` when `_own` was computed, `_late_of` at the last `_found_late` call"""
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
         """the names in the code of functions; some may name modules that tasks have loaded, but this process has not"""
@@ -83,7 +83,7 @@ class StaleModules:
         return needed
 
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
-        """Watch modules. Return the versions of those that are new here or were edited.
+        """Watch modules. Return the versions of the modules that were not watched before or were edited.
 
         Versions are stored before files: a file without a version would look to another thread like an edited module.
         """

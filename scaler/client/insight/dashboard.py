@@ -18,7 +18,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 
 SUMMARY_SECONDS = 1.0
-"""How long a notebook waits for the figures in the summary of a client."""
+"""The longest time that a notebook waits for the figures in the summary of a client."""
 
 
 class Dashboard:

@@ -17,11 +17,11 @@ from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
 ANSWER_SECONDS = 2.0
-"""How long a user waits for the scheduler's answer about a task."""
+"""The longest time that a user waits for the scheduler's answer about a task."""
 SECOND_TRY_SECONDS = 0.1
-"""How long a user waits for the answer to a second request, if the scheduler has not answered the first one."""
+"""The longest time that a user waits for the answer to a second request, if the first one was not answered in time."""
 TIMEOUT_ANSWER_SECONDS = 0.25
-"""How long a `TimeoutError` may be delayed by the request for its reason."""
+"""The longest time by which a `TimeoutError` is delayed by the request for its reason."""
 WORTH_ASKING_SECONDS = 1.0
 """The shortest time-out whose `TimeoutError` gives a reason. Users take shorter time-outs only to poll a future."""
 
@@ -68,7 +68,7 @@ def checked_task_id(task: object) -> TaskId:
     """Return `task`. Raise `ValueError` unless it is the id of a task."""
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
-            f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes, not {shown(task)}"
+            f"pass the task's future from this class of client, or the task's id of {ID_BYTES} bytes, not {shown(task)}"
         )
     return TaskId(task)
 

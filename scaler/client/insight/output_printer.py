@@ -18,7 +18,7 @@ from scaler.wire.messages.client import OutputLine
 WAITING_MOST = 10_000
 """The number of lines that may wait for a slow terminal. Further lines are left out."""
 FINISH_SECONDS = 1.0
-"""How long a client that disconnects waits until the queued lines are printed."""
+"""The longest time that a client which disconnects waits until the queued lines are printed."""
 
 
 class OutputPrinter:

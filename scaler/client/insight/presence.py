@@ -1,7 +1,7 @@
 """Presence: information about the scheduler, its workers and its objects, and how to wait for workers or restart them.
 
-An inquiry is a request to the scheduler, and the future of its answer. Any thread of the user may call. A wait for
-workers does not poll: the scheduler answers once enough are connected.
+An inquiry is a request to the scheduler, and the future of the answer. Any thread of the user may make and send
+inquiries. A wait for workers does not poll: the scheduler answers once enough workers are connected.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def objects() -> Inquiry[list[ObjectInfo]]:
 
 
 def restart() -> Inquiry[None]:
-    """Return an inquiry that replaces all worker processes. The scheduler answers once all agents are notified."""
+    """Return an inquiry that replaces all worker processes. The scheduler answers once it has notified all agents."""
     return Inquiry(lambda _response, _workers: None, restart=True)
 
 

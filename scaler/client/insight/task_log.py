@@ -22,7 +22,7 @@ from scaler.wire.messages.common import OUTPUT_STREAMS
 T = TypeVar("T")
 
 LOG_SECONDS = 10.0
-"""How long a user waits by default for the output of a task."""
+"""The longest time, by default, that a user waits for the output of a task."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ def read_line(line: OutputLine) -> LogLine:
 
 
 _LAST_US = 250_000_000_000 * 10**6
-"""The latest time of a line, in microseconds. Later times come from wrong clocks, and may not be valid dates."""
+"""The latest time of a line, in microseconds since 1970. Later times come from wrong clocks, and may be no valid
+dates.
+"""
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:

@@ -48,7 +48,7 @@ READ_ROWS = 4096
 """The maximum number of results in the answer to one request."""
 
 ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ` requests. `ATTEND`: the job needs to run while the client reads. `SCAN`: read only ended rows."""
+"""Bodies of `READ` requests. `ATTEND`: the job has to run while the client reads. `SCAN`: only ended rows are read."""
 
 _READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
 
@@ -177,7 +177,7 @@ class Job:
     def _read_work(self, info: Info) -> None:
         self.function = str(info["function"])
         self._work = bytes.fromhex(info["record"]) + int(info["work"]).to_bytes(4, "little")
-        """the id of the job's record, and the number of the work (function and rows) that this handle reads"""
+        """the id of the job's record, and the number of the work (function and rows) whose results this handle reads"""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.function}: {self.shown}>"
@@ -420,7 +420,9 @@ class Job:
                 return
 
     def _read_log(self, at: int, log: str, work: bytes, deadline: float | None) -> JobResponse | None:
-        """Return the next rows of the log of ended rows; None if `log` is the id of a log of an earlier scheduler."""
+        """Return the next rows of the log of ended rows; None if `log` is the id of a log that an earlier scheduler
+        made.
+        """
         question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log), work)
         try:
             return ask(self._link, question, deadline)

@@ -26,7 +26,7 @@ from scaler.jobs.names import check_job_name
 from scaler.wire.messages.client import JobVerb
 
 OPENINGS_MOST = 3
-"""How often one call opens a job at most: it opens the job again if another call has changed the job meanwhile."""
+"""The most times that one call opens a job. It opens the job again if another call has changed the job meanwhile."""
 
 Items = Iterable[Sequence[Any]]
 

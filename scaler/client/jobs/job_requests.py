@@ -33,7 +33,7 @@ class JobChangedError(JobConflictError):
 
 
 class JobMissingError(JobError):
-    """The scheduler has no job of this name, or its job of this name is not the one that the client knows."""
+    """The scheduler has no job of this name, or has another job of this name than the client knows."""
 
 
 class RowEnd(NamedTuple):

@@ -136,7 +136,7 @@ class Opening:
         self._is_made_here = self._has_version = False
         """`_is_made_here`: whether this call created the job; `_has_version`: whether it created a new version"""
         self._revision = 0
-        """the job's revision when this work was compared with it; the scheduler refuses changes to another revision"""
+        """the revision of the job that this work was compared with; the scheduler refuses changes to other revisions"""
         self._is_other_work = False
         self._n_unknown = 0
         """the number of ended rows that cannot be compared and keep their results"""
@@ -439,8 +439,8 @@ class Opening:
             raise TypeError(f"row {row} has a future, which ends with this program: pass future.result()") from None
         if entry[2] is not function.instruction or not all(each in self._copies.values() for each in entry[4]):
             raise TypeError(
-                f"an argument of row {row} contains an ObjectReference, or is its as_is(). The object is deleted when "
-                "this program ends: make the reference itself the argument"
+                f"an argument of row {row} contains an ObjectReference, or is the as_is() of one. The object is "
+                "deleted when this program ends: make the reference itself the argument"
             )
         return entry
 

@@ -19,7 +19,7 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""A range takes no further row once it has this many rows or bytes."""
+"""Limits on the rows and the bytes of a range. A range that has reached one of them takes no further row."""
 
 
 _UNCHANGING = PLAIN | {ObjectReference}

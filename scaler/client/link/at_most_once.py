@@ -1,6 +1,6 @@
 """At most once: marks calls with the option `at_most_once` that may have started, and makes claims of results.
 
-Used by the open work. A claim requests from the next scheduler a result that an agent may hold. It runs no function. A
+Used by the open work. A claim runs no function: it requests from the next scheduler a result that an agent may have. A
 call is sent unmarked only if no scheduler can have received it.
 """
 

@@ -41,7 +41,7 @@ class ClientConnection:
         """the previous socket, which stays open: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether the last read found no message and nothing was sent since: sending may clear the signal"""
+        """whether the last read found nothing, and nothing was sent since: a send may clear the signal of a message"""
         self._poller = self._new_poller()
 
     @property

@@ -1,6 +1,7 @@
 """EndWarnings: the warnings that a client logs when it ends: about cancelled tasks and about unread errors.
 
-Futures and the link report to it. No future or value is kept alive, and tasks that succeed cost nothing.
+Futures and the link report errors and open tasks to this object, which keeps no future or value alive. Tasks that
+succeed cost nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 logger = logging.getLogger("scaler.client")
 
 COUNTED_MOST = 10_000
-"""The number of unread errors that a client remembers at most."""
+"""The most unread errors that a client remembers."""
 
 
 class EndWarnings:

@@ -81,7 +81,7 @@ class Inbox(Generic[T]):
         return True
 
     def wake_up(self, was_roused: bool) -> None:
-        """Mark the taking thread as awake. `was_roused` says whether it woke because `descriptor` was readable."""
+        """Mark the thread that takes items as awake. `was_roused`: whether it woke because of `descriptor`."""
         self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)

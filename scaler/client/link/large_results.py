@@ -6,7 +6,7 @@ again, so the client keeps the call until then.
     STORED  --another scheduler answers-->  CLAIMED  --an agent has it-->  STORED
     CLAIMED  --no agent has it-->  LOST  --any is requested-->  RESUBMITTED  --a large result arrives-->  STORED
     STORED  --its agent is lost-->  LOST
-    STORED  --the same scheduler starts a new session-->  UNCERTAIN  --it lacks any of these-->  LOST
+    STORED  --the same scheduler starts a new session-->  UNCERTAIN  --the scheduler lacks any-->  LOST
     RESUBMITTED  --its graph is cancelled-->  CANCELED  --it is requested itself-->  RESUBMITTED
     LOST  --any is requested, and the task of this one must not run again-->  UNREPEATABLE
 
@@ -127,7 +127,9 @@ class UnreadResult:
 
     @property
     def requested_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the lost result. The reference is weak: its error may hold stack frames."""
+        """The last receiver that requested the lost result. The reference is weak, because the receiver's error may
+        hold stack frames.
+        """
         return None if self._requested_by is None else self._requested_by()
 
     @property
@@ -310,7 +312,9 @@ class LargeResults:
                 self._resubmit(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
     def _resubmit(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
-        """Resubmit the calls of lost results. Open graphs, and graphs with claims, wait unless `with_open_graphs`."""
+        """Resubmit the calls of lost results. Without `with_open_graphs`, a graph that is open or has claims is left
+        for `resubmit_waiting`.
+        """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call

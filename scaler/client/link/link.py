@@ -37,7 +37,7 @@ from scaler.wire.messages.common import ObjectInstruction
 Command: TypeAlias = Callable[[], None]
 
 FUNCTIONS_REMEMBERED = 1024
-"""The number of functions for which a client remembers how long a row takes. Those used last are remembered."""
+"""The most functions for which a client remembers how long a row takes. It remembers the functions that ran last."""
 
 
 class Request:
@@ -58,7 +58,8 @@ WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
 
 
 class ClientLink:
-    """Queues the commands of one client to its scheduler. Thread-safe, unless noted, even for finalizers.
+    """Queues the commands of one client to its scheduler. Thread-safe, except methods that say otherwise; finalizers
+    may call it, too.
 
     Args:
         client_id: the id of the client, the same on each connection.
@@ -179,7 +180,7 @@ class ClientLink:
         self._put(partial(self._protocol.mark_wanted, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Request the reason why an open task waits. An answer may not arrive; then `on_answer` is not called."""
+        """Request the reason why an open task waits. If no answer arrives, `on_answer` is never called."""
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:

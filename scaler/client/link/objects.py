@@ -31,7 +31,7 @@ def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
 
 
 def size_at_scheduler(entry: Entry) -> int:
-    """Return about how many bytes the arguments of a task take at the scheduler."""
+    """Return the approximate number of bytes that the arguments of a task take at the scheduler."""
     task, objects = entry[0], entry[3]
     size = len(task.payload) + (size_of(task.frames) if task.frames else 0)
     return size + sum(size_of(as_sent(instruction).frames) for instruction in objects) if objects else size
@@ -46,7 +46,7 @@ def object_of_call(
 
 
 def is_withdrawal(item: Any) -> bool:
-    """Return whether an item cancels a task or deletes an object; that task or object may no longer be in any table."""
+    """Return whether an item cancels a task or deletes an object. The tables need not contain that task or object."""
     return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
         isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
     )
@@ -77,7 +77,9 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
             self._size_bytes -= size_of(function.frames)
 
     def is_full(self) -> bool:
-        """Return whether unused functions should be dropped, because there are too many functions, or bytes of them."""
+        """Return whether unused functions should be dropped, because there are too many functions, or they are too
+        large.
+        """
         return len(self) > self._most or self._size_bytes > self._bytes_most
 
     def drop_unused(self, used: Container[ObjectId]) -> list[ObjectId]:

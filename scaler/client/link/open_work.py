@@ -114,7 +114,7 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the oldest open task; without one, a wanted node of the first graph; None if nothing is open."""
+        """Return the oldest open task; if only graphs are open, a wanted node of the first; None if nothing is open."""
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
@@ -143,7 +143,7 @@ class OpenWork:
                 self._send_task(entry)
 
     def claim(self, entries: Iterable[Entry]) -> None:
-        """Put claims of results before all other tasks, because agents keep the results only for a while."""
+        """Add claims of results before all other open tasks: agents keep the results only for a while."""
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
         self._tasks.clear()
         self._tasks.update(tasks)  # in place: the ranges hold this table
@@ -269,7 +269,7 @@ class OpenWork:
         self.delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel an open task, or the whole graph of a node. The sinks fail with `CancelledError`."""
+        """Cancel an open task, or the whole graph of a node. All receivers of results get a `CancelledError`."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.large.unread.pop(ObjectId(task_id), None)
@@ -285,7 +285,7 @@ class OpenWork:
             self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task unless it has started. If the whole task was sent (see `lane`), the scheduler decides."""
+        """Cancel a task unless it has started. Once it was sent completely (see `lane`), the scheduler decides."""
         if task_id not in self._tasks:
             return
         if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
@@ -424,7 +424,7 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_ended(self) -> None:
-        """Resubmit results and answer requests, which waited for a graph to end or for its claims to be answered."""
+        """Resubmit the calls, and answer the requests, that waited until a graph ended or its claims were answered."""
         self.large.resubmit_waiting()
         self._dependents.answer_again()
 

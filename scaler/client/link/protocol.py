@@ -74,13 +74,13 @@ from scaler.wire.session.too_large import NO_LIMIT
 logger = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
-"""How long a client waits at its end for its goodbye to be sent. It does not wait for an answer."""
+"""The longest time that an ending client waits until its goodbye is sent. It does not wait for an answer."""
 
 QUESTION_WAIT_SECONDS = 1.0
-"""For this long without a scheduler, a client keeps questions about tasks for the next one; later it answers itself."""
+"""For this time after the loss of a scheduler, questions about tasks wait for the next one; then the client answers."""
 
 OUTPUTS_MOST = 1024
-"""The maximum number of open requests for output. Another one replaces the oldest, whose caller no longer waits."""
+"""The most open requests for output. A further one replaces the oldest, which is never answered."""
 
 _HELLO_REQUESTS = Batch[HelloRequest]
 
@@ -319,7 +319,9 @@ class ClientProtocol:
         self._is_wait_reported = False
 
     def _report_wait(self) -> None:
-        """Report that the process only waits, if it still does and no report was made since the last item."""
+        """Report that the process only waits, if it still does, and if no report was made since an item was sent or
+        received.
+        """
         if not self._is_wait_reported and self.is_accepted and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
@@ -451,7 +453,7 @@ class ClientProtocol:
 
 
 NAME_CHARACTERS = 64
-"""The maximum length of the name of a client, in characters."""
+"""The most characters in the name of a client."""
 
 
 def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: str = "") -> ClientHello:

@@ -32,12 +32,12 @@ from scaler.peer.times import Patience
 T = TypeVar("T")
 
 FEW_TASKS = 3
-"""With at most this number of open tasks, a user's thread that submits a task also sends that task."""
+"""The most open tasks with which a user's thread that submits a task also sends it."""
 
 _NO_TASK = TaskId(NO_ID)
 
 HOUSEKEEPING_DELAY_SECONDS = 0.1
-"""How long housekeeping may be postponed after the result of the only open task: see `LinkThread._fall_asleep`."""
+"""The longest postponement of housekeeping after the result of the only open task: see `LinkThread._fall_asleep`."""
 
 
 class LinkThread(ClientLink):
@@ -245,9 +245,9 @@ class LinkThread(ClientLink):
     def _fall_asleep(self) -> float:
         """Do all pending work, and release the turn. Return the seconds until further work is due.
 
-        When no work is open any more, housekeeping is postponed, because the user's thread cannot take the
-        interpreter's lock before this thread sleeps. Even the read that would find the socket empty is postponed; the
-        next submit reads the socket's state, too, if it sends in the user's thread.
+        If no work is open, housekeeping is postponed, because until this thread sleeps, the user's thread cannot take
+        the interpreter's lock. Even the read that would find the socket empty is postponed. If the user's thread then
+        submits and sends a task itself, it also does that read.
         """
         inbox = self._inbox
         seconds = 0.0

@@ -139,7 +139,7 @@ class TaskQuestions:
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
         self._not_ours: set[TaskId] = set()
-        """tasks asked about that were not open in this client: an admin may ask about tasks of other clients"""
+        """tasks in open questions that this client does not know: an admin may ask about tasks of other clients"""
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_connect: bool = False) -> None:
         """Answer a question, or send it to the scheduler.

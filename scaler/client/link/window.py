@@ -52,7 +52,7 @@ class Window:
                 tasks[rows[0]] += left
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be sent now. A task larger than the window is sent if no other is open."""
+        """Add a task. Return whether it may be sent now. A task that exceeds the window may be sent alone."""
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
         n_sent = self._n_sent + weight

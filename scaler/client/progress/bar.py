@@ -34,7 +34,7 @@ class Progress:
         stream: where to show the progress, outside of notebooks.
         concern: returns why no task progresses, or how far the oldest task is; empty if neither is known.
         display: shows the progress; by default the display that suits the stream.
-        done: the number of tasks that had ended before; the rate does not count them.
+        done: the number of tasks that had ended before this object was made; the rate does not count them.
     """
 
     def __init__(

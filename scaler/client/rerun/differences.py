@@ -67,7 +67,9 @@ def _installed(package: str) -> str:
 
 
 def _missing(one: ProcessFacts, other: ProcessFacts) -> list[str]:
-    """Return the variables set only in `one`. If the list of `other` was cut, leave out names after its last one."""
+    """Return the names of variables that are in `one` but not in `other`. If the list of `other` was cut, leave out
+    names that sort after its last name.
+    """
     end = other.variables[-1] if other.omitted and other.variables else None
     known = {*other.variables}
     return [name for name in one.variables if name not in known and (end is None or name <= end)]

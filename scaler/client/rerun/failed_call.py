@@ -39,7 +39,7 @@ ATTEMPT = 0
 
 
 _generators = RandomGenerators()
-"""The random generators of this process: one object for all calls, as each object would wait for torch's import."""
+"""The random generators of this process, shared by all calls: each new object would wait for torch's import."""
 
 
 _kept: dict[object, KeptState] = {}

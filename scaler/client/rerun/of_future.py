@@ -131,8 +131,8 @@ def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCa
         if error is None:
             raise RerunError(f"task {future.name} has not failed: call its function to run it here")
         raise RerunError(
-            f"function and arguments of task {future.name} are not kept, because the task failed before it ran, or "
-            f"when it ran again for a lost result ({headline_of(error)}): submit the task again"
+            f"rerun() needs the function and arguments of task {future.name}, which are not kept if a task fails "
+            f"before it runs, or when it runs again for a lost result ({headline_of(error)}): submit the task again"
         )
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 
@@ -196,7 +196,9 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return id -> frames of the objects of a call, also of references. Raises `RerunError` if an object is lost."""
+    """Return id -> frames of the objects of a call, including those that references stand for. Raises `RerunError` if
+    an object is lost.
+    """
     found: dict[bytes, Frames] = {each.object_id: each.frames for each in objects}
     read = _ids_in(node)
     for reference in references:
@@ -245,7 +247,7 @@ class _GraphCall:
         return PreparedCall(call, kept, self._fetches)
 
     def _recompute(self) -> None:
-        """Submit the calls again whose results the node needs: the results were only at the workers, and are lost."""
+        """Submit again the calls whose results the node needs: only the workers had these, and they are lost."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:

@@ -24,7 +24,8 @@ from scaler.wire.messages.common import TaskStatus
 
 
 def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) -> FailedCall:
-    """Return the call of a failed row. `work`: the record id and the work number for which the job's handle was made.
+    """Return the call of a failed row. `work`: the id of the job's record, and the number of the work that the handle
+    reads.
 
     Raises:
         RerunError: if the row must not run again, or a part of its call is lost.

@@ -29,12 +29,12 @@ from scaler.task_context import WaitReporter
 from scaler.wire.messages.worker import RunResult
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause before another attempt to connect; the pause doubles each time."""
+"""The first and the longest pause, in seconds, before another attempt to connect. The pause doubles each time."""
 
 CONNECT_TRIES = 20
 
 LOOK_SECONDS = 1.0
-"""How often the engine asks Dask for the number of threads of the Dask workers."""
+"""The interval at which the engine requests the number of threads of the Dask workers from Dask."""
 
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 """Settings that hide Dask's advice to scatter large arguments, because users of Scaler cannot scatter them."""

@@ -1,11 +1,11 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-The proxy reports the end of each run to the run's worker (`TaskEnded`), and to the link that the clients in the run
-have ended. When the host dies, its running tasks are lost, and a new host starts after a pause. The proxy never blocks
-on the host, and unpickles no task.
+The proxy reports the end of each run to the run's worker (`TaskEnded`). It also reports to the link that the clients
+inside the run have ended. When the host dies, its running tasks are lost, and a new host starts after a pause. The
+proxy never blocks on the host, and unpickles no task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
-       +--EngineDown, final, and none was ever UP--> the end of the agent
+       +--EngineDown, final, and no host was ever UP--> the end of the agent
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """EngineWorker: one worker of a foreign engine: a slot for one task at a time in the engine.
 
 When the client of a task reports to the scheduler that the task waits, another task runs in the slot. With some
-engines, a task may wait without such a report. There, a task that is deeper than all running tasks of its account
-starts at once, because they may wait for it. All other tasks stay in the worker's queue, because an engine knows no
-priorities.
+engines, a task may wait without such a report. With these engines, a task that is deeper than all running tasks of its
+account starts at once, because the running tasks may wait for it. All other tasks stay in the worker's queue, because
+an engine knows no priorities.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class EngineWorker(InlineWorker):
 
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Mark a run as blocked when its client only waits, and as running when an item is on its way to the client."""
+        """Mark a run as blocked if its client only waits, and as running if an item is on its way to the client."""
         for news in batch:
             for runner, run in list(self._runs.items()):
                 if run.task.attempt != news.processor:
@@ -76,7 +76,7 @@ class EngineWorker(InlineWorker):
         return super()._has_free_slot() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all running tasks of its account, which may wait for it."""
+        """Return whether the next task is deeper than all running tasks of its account: these tasks may wait for it."""
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False

@@ -4,9 +4,9 @@
     thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
-A thread that was started by a task looks like a thread of the user. When such a thread waits with the client of a task,
-it is unknown which task has started it. So all tasks of the process that use the same scheduler give up their slots.
-One running task too many is better than a task that waits for its own slot forever.
+A thread that was started by a task looks like a thread of the user. If such a thread waits with the client of a task,
+it is unknown which task has started the thread. So all tasks of the process that use the client's scheduler give up
+their slots. One running task too many is better than a task that waits for its own slot forever.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _of_thread(name: str) -> Any:
 
 
 class ContextByThread(TaskContext):
-    """The task context of a process: that of the task in the calling thread, or `others` in a thread without a task."""
+    """The task context of a process: the context of the calling thread's task; in a thread without a task, `others`."""
 
     def __init__(self, others: TaskContext) -> None:
         self._others = others

@@ -1,6 +1,7 @@
 """TaskThread: runs tasks, one at a time, in a thread of the agent's process.
 
-An exception of a task becomes the result of this task. A task resumes from a wait only with permission.
+An exception of a task becomes the result of this task. When the tasks that a task waits for have ended, it resumes only
+with permission.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ThreadResumable:
 
 @message
 class ThreadUnblocked:
-    """Thread to worker: the task has resumed without permission."""
+    """Thread to worker: the task has resumed without permission, because it gave up its wait."""
 
     thread: Runner
     number: int

@@ -168,7 +168,7 @@ class InlineWorker(Actor):
 
     @handles(ReportRuns)
     def _report_runs(self, request: ReportRuns) -> None:
-        """Add the runs of this worker to the view, with 0 for the process id: it is that of the agent, or unknown."""
+        """Add the runs of this worker to the view, with the process id 0: that of the agent, or an unknown one."""
         now = self.now()
         for run in self._runs.values():
             if run.state is not _State.ABANDONED:
@@ -208,7 +208,7 @@ class InlineWorker(Actor):
         self._stock.used.clear()
 
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Remove objects, which tasks that start from now on do not see. Return the removed ids.
+        """Remove objects: tasks that start from now on do not see them. Return the ids of the removed objects.
 
         Threads read `_values` at the same time, so it is replaced by a new object and never changed in place.
         """
@@ -273,7 +273,7 @@ class InlineWorker(Actor):
     # Turns
 
     def _run_next(self) -> None:
-        """Give the slot to the next task: a task that asks to resume, by priority, or else a queued task."""
+        """Give the slot to the task with the greatest priority that asks to resume, or else to the next queued task."""
         while self._has_free_slot():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:

@@ -65,7 +65,7 @@ class ProcessorComing:
     number: int
     is_extra: bool
     pool: int = 0
-    """the number of the pool that starts the processor; a restarted pool has a new number, and no earlier requests"""
+    """the number of the pool that starts the processor; a restarted pool has a new number, and has lost all requests"""
 
 
 @message
@@ -150,7 +150,7 @@ class ProcessorResumable:
 
 @message
 class ProcessorUnblocked:
-    """Processor proxy to slot: the blocked task has resumed without permission, since none of its threads waits."""
+    """Processor proxy to slot: the blocked task has resumed without permission, because none of its threads waits."""
 
     number: int
     task: int
@@ -221,7 +221,7 @@ class KillProcessor:
 
 @message
 class StartProcess:
-    """Start the process of a processor. The receiver passes on and closes the descriptors `channel` and `progress`."""
+    """Start the process of a processor. The receiver passes on the two descriptors, and then closes its own."""
 
     number: int
     worker: str

@@ -24,7 +24,7 @@ REMOTE_TRACEBACK = "scaler_remote_traceback"
 
 
 def message_class(soamapi: Any) -> type[Any]:
-    """Return the class of messages. A message has its bytes in `payload`: given ones, or those that Symphony reads."""
+    """Return the class of messages. `payload`: the bytes of a message, to be sent, or as Symphony has read them."""
 
     class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
         def __init__(self, payload: bytes = b"") -> None:

@@ -53,7 +53,7 @@ class JobObjects:
         return {each for each in self.all_ids() if file_of(each) not in self._damage.names}
 
     def read(self, function_id: bytes) -> list[JobObject]:
-        """Return all objects. Damaged functions other than `function_id` are deleted, since no row runs with them.
+        """Return all objects. Damaged functions other than `function_id` are deleted, because no row runs with them.
 
         Raises:
             DamagedError: if an object is damaged. The damage is recorded.

@@ -24,7 +24,7 @@ from scaler.jobs.values import PackedBlocks, pack
 COLUMNS = "row, count, how, sizes, sums, value"
 
 VERSION_SHIFT = 8
-"""The column `how` is the version, shifted left by this number of bits, plus the status. SQLite needs no byte for 0."""
+"""The column `how` is the version, shifted left by this number of bits, plus the status. SQLite stores 0 in no byte."""
 
 STATUS_MASK = 255
 STATUSES = 16
@@ -117,7 +117,7 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line of a result with several rows, several frames or a large value; none if a line exists."""
+        """Return the line of a result with several rows, several frames or a large value; empty if the row has one."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
@@ -244,7 +244,7 @@ class Results:
     def unreadable(self) -> list[tuple[int, int]]:
         """Return the first row and the number of rows of each unreadable line. Not for use in a transaction.
 
-        If a line's number of rows is damaged, too, all rows up to the next line count.
+        If a line's number of rows is damaged, too, all rows before the next line are counted.
 
         Raises:
             sqlite3.DatabaseError: if the lines cannot even be listed.
@@ -453,7 +453,7 @@ class Results:
 
 
 _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
-"""Exceptions that a damaged line can raise, since any value in the line may have been replaced."""
+"""Exceptions that a damaged line can raise, because any value in the line may have been replaced."""
 
 
 def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:

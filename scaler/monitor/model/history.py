@@ -1,6 +1,6 @@
 """History: the activity of the whole cluster: half an hour in steps of a second, hours and a week in longer steps.
 
-Sans I/O. Times are seconds since 1970 by the clock of the scheduler. Times without messages are gaps, never 0.
+Sans I/O. Times are seconds since 1970 by the clock of the scheduler. Steps without messages are gaps, never 0.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class History:
 
     @property
     def end(self) -> int:
-        """The time after the newest second, in seconds since 1970."""
+        """The end of the newest second, in seconds since 1970."""
         return self.rings[0].end + 1
 
     def add(self, at: float, sample: Sequence[float]) -> None:
@@ -111,7 +111,9 @@ class History:
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return start, step and number of steps (up to `points`) of `seconds` before `end` (None: now)."""
+        """Return start, length and number (at most about `points`) of the steps for the `seconds` before `end` (None:
+        now).
+        """
         ring = next((ring for ring in self.rings if ring.step * ring.length >= seconds), self.rings[-1])
         step = max(ring.step, ring.step * math.ceil(seconds / ring.step / points))
         last = (self.end if end is None else end) // step

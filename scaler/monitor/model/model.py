@@ -45,12 +45,12 @@ from scaler.wire.messages.vocabulary import SUCCESS
 SILENT_SECONDS = 3.0
 """The silence after which viewers report the scheduler as silent. The scheduler sends its state each second."""
 TASKS_MOST = 10_000
-"""At most this many single tasks are kept. Tasks that succeeded are dropped first."""
+"""The most single tasks that are kept. Tasks that succeeded are dropped first."""
 RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
-"""In this order: how many output lines of one task are kept at most, and of how many tasks."""
+"""The most output lines that are kept of one task, and the most tasks whose lines are kept."""
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
@@ -116,7 +116,7 @@ class Model:
         """The last output lines of each task that a viewer shows, by the short id of the task."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """By topic: the head of the last message, with the numbers of things in the stream and at the scheduler."""
+        """By topic: the head of the last message: how many things the stream has, and how many the scheduler has."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -134,7 +134,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return, by topic, the function that applies a complete snapshot. Things that a snapshot lacks are removed."""
+        """Return, by topic, the function that applies a complete snapshot and removes what the snapshot lacks."""
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),
@@ -368,7 +368,9 @@ class Model:
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure with which a task has ended; `others`: more kinds to search, of old schedulers."""
+        """Return the kind of failure of a task that has ended; `others`: further kinds to search, of earlier
+        schedulers.
+        """
         reason = signature(task.reason, task.worker)
         kinds = [*self.failures.values(), *others]
         for each in kinds:

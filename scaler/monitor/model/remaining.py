@@ -12,7 +12,7 @@ from scaler.wire.messages.vocabulary import INPUTS, NOT_ABLE
 TARGET_SECONDS = 5.0
 """The time within which the open work should be done. A shorter time requires more workers."""
 _UNKNOWN_PART = 0.05
-"""There is an estimate if the tasks of unknown duration are at most this part of the other tasks."""
+"""There is an estimate if the tasks of unknown duration are at most this fraction of the tasks of known duration."""
 
 
 def never(waiting: Sequence[StateWaiting]) -> str:
@@ -33,7 +33,9 @@ class RemainingWork:
     def __init__(self) -> None:
         self._last: float | None = None
         self.seconds: float | None = None
-        """the estimate; None if durations are unknown, or the last two estimates differ by more than a factor of 2"""
+        """the estimate; None if durations are unknown, or if it differs from the last one by a factor of more than 2
+        and is not below 1 s
+        """
         self.never = ""
         """the tasks that no worker can run, if only such tasks are open"""
 
@@ -62,8 +64,9 @@ class RemainingWork:
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
     """Return how many workers would finish the open tasks in time, by the requested capabilities.
 
-    The key is a text such as `gpu=1`; it is empty for tasks without requests. A worker with `gpu=1` runs one such task
-    at a time. Each number is at most the number of tasks. A task of unknown duration counts as `target_seconds`.
+    The key is a text such as `gpu=1`; it is empty for tasks that request no capabilities. A worker with `gpu=1` runs
+    one such task at a time. Each number is at most the number of tasks. A task of unknown duration counts as
+    `target_seconds`.
     """
     wanted = {}
     for each in waiting:

@@ -83,9 +83,7 @@ def _with_work(model: Model) -> Verdict:
 
 
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
-    """Return the verdict if workers are idle and no task waits for a capability; `nodes`: how many nodes of graphs
-    wait.
-    """
+    """Return the verdict if workers are idle and no task waits for a capability; `nodes`: how many graph nodes wait."""
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of other tasks")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:

@@ -116,7 +116,7 @@ def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
 
 
 def run_counts(durations: bytes) -> tuple[int, ...]:
-    """Return how many runs had which duration: item n counts runs of 2**(n-1) to 2**n us. Empty if unknown."""
+    """Return the numbers of runs by duration: item n counts the runs of 2**(n-1) to 2**n us. Empty if unknown."""
     return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
 
 

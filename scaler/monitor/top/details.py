@@ -209,7 +209,7 @@ def _output_of(model: Model, key: Any) -> list[Text]:
 
 
 def _traceback_of(model: Model, key: Any, task: StateTask | None) -> list[Text]:
-    """Return the traceback of a failed task; if it was not kept, that of the last failure of the same kind."""
+    """Return the traceback of a failed task; if it was not kept, the traceback of the last failure of the same kind."""
     failure = model.failure_of(task or StateTask(key))
     if failure is None:
         return []

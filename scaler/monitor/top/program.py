@@ -23,7 +23,7 @@ FRAME_SECONDS = 0.25
 """The least time between two frames that are drawn because of messages. After a key, a frame is drawn at once."""
 _ROWS_BESIDE_TABLE, _ROWS_BESIDE_PAGE = 16, 3
 _EMPTY_READS_MOST = 20
-"""After this many reads in a row without a key, the keyboard counts as closed. A closed keyboard is always readable."""
+"""After this many reads in a row without a key, the keyboard counts as closed: a closed one is always readable."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

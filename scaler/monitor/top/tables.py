@@ -134,7 +134,7 @@ def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[s
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
-    """Return the columns that fit, with their widths, and the width of the name. `scrolled`: how many are hidden."""
+    """Return the columns that fit and their widths, and the width of the name; `scrolled`: how many scrolled away."""
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
     columns = [column for column in columns if column not in away]

@@ -32,7 +32,7 @@ class _Lane:
         self.function = array("H", bytes(2 * SECONDS))
         self.last = 0
         self.rewrites: deque[tuple[int, int]] = deque(maxlen=_REWRITES_MOST)
-        """pairs: the second of a message that changed earlier bins, and the oldest bin that the message changed"""
+        """pairs: a second in which a message changed earlier bins, and the oldest bin that it changed"""
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
@@ -124,7 +124,7 @@ class Bins:
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return the oldest bin of a worker that changed at `second` or later; `second` if no bin before it changed."""
+        """Return the oldest bin that changed at `second` or later; `second` if no earlier bin has changed since."""
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second

@@ -25,12 +25,12 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""A connection without a complete first request is closed after this time, at the latest after twice this time.
+"""A connection that has sent no complete request is closed after one to two times this time.
 
 Between requests, the limit is that of aiohttp: 75 s.
 """
 ACCEPTING_TURNS = 3
-"""After this many turns of the event loop, aiohttp knows all connections that asyncio has accepted."""
+"""The number of turns of the event loop after which aiohttp knows all connections that asyncio has accepted."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts
 
 
@@ -160,7 +160,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
-    """Close connections without a complete request, to free open files; `answered`: connections that have sent one."""
+    """Close connections without a complete request, to free open files; `answered`: the connections with a request."""
     before: set[Any] = set()
     while runner.server is not None:
         await asyncio.sleep(SILENT_SECONDS)

@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 _OUT_OF_REACH = 2048
 _LAST_ONES = 16
-"""If the limit of open files is too low for `_OUT_OF_REACH`, a duplicate has one of this many highest numbers."""
+"""How many of the highest numbers duplicates may have if the limit of open files is too low for `_OUT_OF_REACH`."""
 
 _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""
 
 
 def high_duplicate(descriptor: int) -> int:
-    """Return a duplicate with a higher number than daemons close. Raises `OSError` if no descriptor is free."""
+    """Return a duplicate whose number is too high for daemons to close. Raises `OSError` if no descriptor is free."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = _OUT_OF_REACH if limit == resource.RLIM_INFINITY else min(_OUT_OF_REACH, limit - _LAST_ONES)
     try:

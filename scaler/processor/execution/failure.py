@@ -42,10 +42,10 @@ FRAMES_MOST = 1000
 _GROUP_WIDTH = 15
 """The most members of an exception group that `traceback` formats. It states how many further members there are."""
 _CLEAN_MOST = 100
-"""`_release_frames` leaves a chain after this many exceptions in a row whose frames earlier tasks have released."""
+"""`_release_frames` stops following a chain after this many exceptions in a row whose frames were released before."""
 
 BASES_MOST = 32
-"""The number of base classes of an exception that are sent at most."""
+"""The most base classes of an exception that are sent."""
 
 _OWN_FILES = {
     str(Path(__file__).parents[1] / "processor.py"),

@@ -23,7 +23,7 @@ from scaler.wire.messages.processor import TaskOutput
 BURST_SECONDS = 2
 """After a pause in the output, all lines that are allowed in this many seconds may be sent at once."""
 LAST_LINES = 20
-"""How many of the last lines of a task are sent in any case: at the end of the task, if not before."""
+"""The number of last lines of a task that are always sent: at the end of the task, if not before."""
 
 
 class OutputSender:

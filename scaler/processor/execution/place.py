@@ -69,7 +69,7 @@ def process_facts(function: Any, worker: str = "") -> ProcessFacts:
 
 
 def encoded_facts(function: Any, worker: str = "") -> bytes:
-    """Return the encoded facts about this process, for a `TaskFailure`; empty if code of the user raises meanwhile."""
+    """Return the encoded facts about this process, for a `TaskFailure`; empty if code of the user raises an error."""
     try:
         return _encoded(worker, _packages(function), tuple(os.environ))
     except Exception:  # noqa: BLE001 - whatever classes of the user raise

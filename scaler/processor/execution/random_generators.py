@@ -20,7 +20,7 @@ from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
 _STATE_WORDS = 18
-"""how many 32-bit words each seed of a call yields, for `CurrentTask.rng`, `numpy.random`, `random` and `torch`"""
+"""the number of 32-bit words that a seed yields, for all of `CurrentTask.rng`, `numpy.random`, `random` and `torch`"""
 
 
 class KeptState:
@@ -79,7 +79,9 @@ class RandomGenerators:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Keep the generators' state while a function is read. An import in it might seed all processes equally."""
+        """Keep the generators' state while a function is read: an import by the function may give all processes the
+        same seed.
+        """
         n_modules, kept = len(sys.modules), KeptState()
         try:
             yield
@@ -107,7 +109,9 @@ class RandomGenerators:
             self._seed_torch(torch)
 
     def _prepare(self) -> None:
-        """Import NumPy if it is installed. Unless torch is loaded, let its import seed its generator."""
+        """Import NumPy if it is installed. If torch is not loaded, arrange that a later import of torch seeds its
+        generator.
+        """
         if self._numpy is None:
             with contextlib.suppress(ImportError):
                 import numpy.random  # noqa: PLC0415 - it takes a tenth of a second, and few calls have a seed

@@ -59,7 +59,7 @@ class ProcessorTaskContext(TaskContext):
 
     Args:
         words: the progress page; the first word is the number of the executed task, the fifth word its start time.
-        send: sends items to the agent, after all results.
+        send: sends all unsent results, and then the given items, to the agent.
         await_permission: called by the main thread with the number of a task; returns when the task may resume.
         is_hard: whether the process is stopped while the main thread waits.
         thread: the thread that runs the tasks, here always called the main thread; None: the process's main thread.

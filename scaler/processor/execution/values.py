@@ -117,7 +117,8 @@ class LoadedValues:
         return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
-        """Return the value of an object. A large object is read once; a small one for each task, which may change it.
+        """Return the value of an object. A large object is read once; a small one is read for each task, which may
+        change it.
 
         Args:
             is_own: whether only one task has the object as an argument, and may change it and its buffers.

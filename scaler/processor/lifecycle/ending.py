@@ -55,7 +55,7 @@ def _exit_code(error: BaseException | None) -> int:
 
 
 def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
-    """End all that user code has started. The caller then ends the process; if this takes a second, a timer ends it.
+    """End all that user code has started; the caller then ends the process. A timer ends the process after a second.
 
     Args:
         channel: the descriptor that stays open, because its closing tells the agent that this process has ended.

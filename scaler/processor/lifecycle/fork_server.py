@@ -51,14 +51,14 @@ START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
 """kind of request -> the signal for the processor itself, not for the processes that its task has started"""
 GRACE_SECONDS = 1.0
-"""How long processors may take to end by themselves when the agent ends in order."""
+"""The time that processors have to end by themselves when the agent ends in order."""
 INTERRUPT_SECONDS = 0.05
 """The pause before the next interrupt of a processor. Interrupts are repeated, because some code ignores them."""
 REPORT = struct.Struct("<BIiQ")
 """The format of a report: kind, number, value, and peak memory of an ended processor in bytes.
 
-The number is that of a processor. For PRELOADING it is that of a module, from 1, or 0 when all modules were imported.
-The value is a process id, an exit code, or the `errno` of a failed start.
+The number is the number of a processor; in a PRELOADING report, it is the number of a module, from 1, or 0 when all
+modules were imported. The value is a process id, an exit code, or the `errno` of a failed start.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"

@@ -41,7 +41,9 @@ class ProcessLimits:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """memory above which a process is replaced between tasks: 3/4 of the limit, or that of a fresh one if more"""
+        """memory above which a process is replaced between tasks: 3/4 of the limit, or what it uses when fresh if that
+        is more
+        """
         self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_check(self, ran: int) -> int:

@@ -125,7 +125,7 @@ def initialize(text: str) -> None:
 
 
 def finder(functions: Sequence[str]) -> Named:
-    """Return a function that returns a served function by name; `functions`: the setting with these functions."""
+    """Return a function that finds a served function by its name. `functions`: the setting that names the functions."""
     served = read_functions(functions)
 
     def find(name: str) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """Keyring: the keys that a peer tries at one scheduler, and why the scheduler refused them, if it did.
 
 Belongs to a transport. The sockets of the transport try one key at a time, and report the result. A peer has several
-keys while the key of the scheduler is being replaced, and if a host has several names. A peer that has a key never
+keys if its host has several names, and while the key of the scheduler is being replaced. A peer that has a key never
 connects without a key.
 """
 
@@ -26,7 +26,7 @@ that has a wrong public key of the scheduler. A scheduler that is ending also di
 """
 
 _FROM_SCHEDULER = 2
-"""The least weight (`Keyring._meaning`) of a failure which proves that the scheduler of the key file has answered."""
+"""The least weight (`Keyring._meaning`) of failures that only the scheduler of the key file can cause."""
 
 _WITH_KEYS, _WITHOUT_KEYS = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)

@@ -1,7 +1,7 @@
 """Listener probe: asks the listener at an address whether it accepts peers without a key.
 
-Used by the keyring, after a handshake has failed. ZeroMQ itself may not learn whether keys are needed, because a
-listener with another mechanism disconnects at once, often before its own greeting has been sent.
+Used by the keyring, after a handshake has failed. ZeroMQ itself may not learn whether keys are needed: a listener with
+another mechanism disconnects at once, often before its greeting has been sent.
 """
 
 from __future__ import annotations

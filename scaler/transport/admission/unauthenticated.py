@@ -15,7 +15,7 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""The limit on the bytes from an unauthenticated connection. Handshake and hello take 700 bytes, at most 8 MiB."""
+"""The limit on the bytes from an unauthenticated connection. Handshake and hello take 700 bytes to 8 MiB."""
 FROM_ONE_ADDRESS_MOST = 1024
 """The limit on unauthenticated connections of one address. A host needs one connection for each client and cluster."""
 
@@ -43,7 +43,8 @@ class UnauthenticatedPeers:
     def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
         """Return the descriptors of the connections that exceed a limit.
 
-        These have sent too many bytes, or are the newest connections of an address that has too many.
+        A connection exceeds a limit if it has sent too many bytes. If an address has too many connections, the newest
+        exceed the limit.
 
         Args:
             has_authenticated: returns whether a message of a connection was read. A message may be read before the

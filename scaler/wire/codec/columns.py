@@ -162,7 +162,7 @@ def _enumeration_column(numbers: type[IntEnum]) -> ColumnCodec:
 
     def read(data: bytes, count: int) -> Iterable[int]:
         if max(data) > most:
-            raise ProtocolError(f"{max(data)} is not a {numbers.__name__}")
+            raise ProtocolError(f"the byte {max(data)} is not a {numbers.__name__}")
         return _read_bytes(data, count)
 
     return ColumnCodec(0, bytes, read)
@@ -183,7 +183,9 @@ def _rows_column(rows: FixedRows) -> ColumnCodec:
     def check(values: list[bytes]) -> list[bytes]:
         for n_bytes in set(map(len, values)):
             if n_bytes % rows.size or n_bytes > rows.most * rows.size:
-                raise ProtocolError(f"a value has {n_bytes} bytes, not at most {rows.most} rows of {rows.size} bytes")
+                raise ProtocolError(
+                    f"a value has {n_bytes} bytes: expected at most {rows.most} rows, each of {rows.size} bytes"
+                )
         return values
 
     return ColumnCodec(b"", check, lambda reader, count: check(_read_list(reader, count)))

@@ -169,8 +169,7 @@ class StretchStencil:
 
     Args:
         message: a message in which the value of any length is a single byte, at `start`.
-        words: the words that depend on the length of this value. The first word that changes with each byte is the
-            length.
+        words: the words that depend on the length of this value. The first one that grows with each byte is the length.
         stretch: the number of this value, counted as for `Stencil`.
     """
 

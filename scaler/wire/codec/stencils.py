@@ -25,15 +25,15 @@ from scaler.wire.codec.item_kinds import ItemKind, Shape
 from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Write
 
 ITEMS_MOST = 4
-"""How many items a message with a stencil can have."""
+"""The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""A stencil is cut after this many messages of a shape, per item. A cut costs as much as ten messages per item."""
+"""For a shape with n items, a stencil is cut after n times this many messages. A cut costs as much as 10 n messages."""
 SEEN_BEFORE_CUT_TWICE = 128
 """After a stencil for any length has served this many messages of one length, a stencil for this length is cut."""
 SHAPES_MOST = 1024
-"""How many shapes are remembered for one direction. When there are more, all shapes are forgotten."""
+"""The most shapes that are remembered for one direction. When there are more, all shapes are forgotten."""
 CANDIDATES_MOST = 16
-"""The limit on the stencils for one message size, and on those for any length. Each failed try takes time."""
+"""The most stencils for one message size, and the most for any length. Each one that is tried in vain takes time."""
 
 
 class _Seen:
@@ -63,13 +63,11 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """for each shape without its variable length: its stencil, or how many messages it had; -1: no stencil can be
-        cut
-        """
+        """by shape without the variable length: the stencil, or the number of messages; -1: no stencil can be cut"""
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """for each message size: how many messages the stencils for any length have read since a cut for this size"""
+        """by message size: how many messages the stencils for any length have read since the last cut for this size"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if no stencil fits the items."""

@@ -104,7 +104,7 @@ class RunOptions(NamedTuple):
 
     @property
     def suit_rows(self) -> bool:
-        """Whether rows may form a range: all options except retries, time limit and seed have their defaults."""
+        """Whether rows with these options may form a range: only retries, time limit and seed are no defaults."""
         plain = self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0, seed=(), seed_spawns=False)
         return plain == _DEFAULTS
 

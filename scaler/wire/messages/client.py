@@ -55,7 +55,7 @@ class InputKnowledge(IntEnum):
 
 
 TOKEN_BYTES = 8
-"""The size of the tokens in calls and in requests that change a job. A token shows that one of these was resent."""
+"""The size of a token. Calls, and requests that change a job, have tokens. A known token shows that one was resent."""
 
 
 class JobVerb(IntEnum):
@@ -108,12 +108,12 @@ class JobVerb(IntEnum):
     """return the digests of the rows of the range at `first`, and which of these rows have ended"""
     REPLACE = 16
     """replace the stored range at `first`; rows whose digests differ lose their results and run again. The frames are
-    those of `ROWS`. `amount`: the revision that the client has compared. The body begins with a token of the request
+    as for `ROWS`. `amount`: the revision that the client has compared. The body begins with a token of the request
     """
     ARGUMENTS = 17
     """return the arguments of the row `first`, and the facts of its call"""
     TRUNCATE = 18
-    """drop the rows from `first` on, and the results of these rows; `amount` and body are those of `REPLACE`"""
+    """drop the rows from `first` on, and the results of these rows; `amount` and the body are as for `REPLACE`"""
     STORED = 19
     """return the stored function or value with the id in the body"""
 
@@ -515,7 +515,7 @@ class JobRequest:
     amount: U32 = 0
     body: Bytes = b""
     record: Bytes = b""
-    """the id of the job's record (8 bytes) and, to read results, its work (4 bytes); empty: the present job of this
+    """the id of the job's record (8 bytes) and, to read results, the job's work (4 bytes); empty: the job now of this
     name
     """
     frames: FrameColumn = ()

@@ -14,7 +14,7 @@ ROWS_BYTES_MOST = 64 * 1024 * 1024
 
 
 ROWS_MOST = 4096
-"""How many rows of a map one task can have."""
+"""The most rows of a map that one task can have."""
 
 
 class UpperLimit(NamedTuple):

@@ -1,4 +1,4 @@
-"""Directions: which messages may travel which way. A message class declares its own: `@travels(CLIENT_TO_SCHEDULER)`.
+"""Directions: which messages may travel which way. A class declares its directions: `@travels(CLIENT_TO_SCHEDULER)`.
 
 Each direction is a union of the same name in the schemas, which number the members of the union. A test compares both.
 """

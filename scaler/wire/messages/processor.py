@@ -29,7 +29,7 @@ class TaskBlocked:
     number: U32
     """the number of the task, from 1, in the order in which this processor received its tasks"""
     is_stuck: U8
-    """whether the task waits for a `ResumeTask`; if not, one of its threads waits, and the task may resume any time"""
+    """whether the task waits for a `ResumeTask`; if not, one of its threads waits, and the task may resume anytime"""
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0
@@ -69,7 +69,7 @@ class EngineDown:
     """The report of an engine's host process that it has lost the engine, or cannot reach the engine."""
 
     is_final: U8
-    """whether this host process gives up and ends. If no host process was ever ready, the node then also ends"""
+    """whether this host process gives up and ends. If no host process of the node was ever ready, the node also ends"""
     reason: Reason
 
 

@@ -24,7 +24,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
 
 RANGE_BYTES = 512 * 1024
-"""A range gets further rows until its arguments have this size."""
+"""A range gets no further rows when its arguments have this size."""
 
 _RANGE_US = 5_000
 """The limit on the expected run time of a range. Clients take turns by ranges: a long range delays other clients."""
@@ -33,7 +33,7 @@ _SHORT_US = 1_000
 """A range with a shorter expected run time need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""A range has at most one `_TAIL`th of the remaining rows, unless rows are short, so that all workers end together."""
+"""Unless rows are short, a range has at most the remaining rows divided by this, so that all workers end together."""
 
 _LEAST_MEAN_US = 0.5
 

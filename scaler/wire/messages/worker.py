@@ -43,7 +43,7 @@ RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has requested random hash seeds."""
 
 HELD_MOST = 250_000
-"""How many runs a hello can name. The scheduler assigns the tasks of further runs again, unless it knows these runs."""
+"""The most runs that a hello can name. If the scheduler does not know a further run, it assigns the task again."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -116,7 +116,7 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """the ids of the objects among the arguments, as in `Task`; the id of a large result is there once per argument"""
+    """the ids of the objects among the arguments, as in `Task`. The id of a large result is there for each argument"""
     priority: I32 = 0
     """the priority of the task, as in `Task`"""
     name: Text = ""
@@ -322,7 +322,7 @@ class WatchedPart(IntFlag):
 
 @travels(SCHEDULER_TO_AGENT)
 class WatchRequest:
-    """The request to report the activity of the workers from now on, once in each `interval_ms`."""
+    """The request to report the activity of the workers from now on, every `interval_ms` milliseconds."""
 
     interval_ms: U32
     """the time between two reports; 0: stop reporting"""

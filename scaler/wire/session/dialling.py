@@ -55,7 +55,8 @@ class DialledSession:
         )
 
     def hello(self, item: Any, **last_sent: Any) -> Message:
-        """Return the hello `item` as an unnumbered message. Set its `dial`, and to resume the session, also its state.
+        """Return the hello `item`, unnumbered, with its `dial` and, if it resumes the session, the state of the
+        session.
 
         Args:
             last_sent: fields of the hello whose values change from one hello to the next.

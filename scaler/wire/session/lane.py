@@ -24,7 +24,7 @@ from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 MESSAGE_BYTES = 1024 * 1024
 """The limit on the size of a message. Only a message of a single item may be larger."""
 LARGE_BYTES = 64 * 1024
-"""The size above which an item travels in chunks; in a pipe, a quarter of its chunk size if that is larger."""
+"""The size above which an item travels in chunks. A pipe uses a quarter of its chunk size, if that is more."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
 """the classes whose items must be sent after all items that were put before them"""

@@ -14,7 +14,7 @@ class LostFrames(Sequence[Any]):
 
     Args:
         n_bytes: about how many bytes the value has.
-        reason: why a task cannot have the value that it needs; empty: for lack of memory.
+        reason: why a task cannot have the value that it needs; empty if this process has no memory for the value.
     """
 
     def __init__(self, n_bytes: int, reason: str = "") -> None:

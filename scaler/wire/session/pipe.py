@@ -45,9 +45,9 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """The least size of a window, and the number of received bytes after which a side acknowledges."""
 CHUNKS_IN_WINDOW = 16
-"""The least number of chunks in a window. Chunks are small, because a peer is silent between two chunks."""
+"""The least number of chunks in a window. Chunks are small: a peer counts as silent until a whole chunk has arrived."""
 FAST_WINDOWS = 16
-"""The limit on unacknowledged bytes of small items, in windows. Further items wait, and then share larger messages."""
+"""The most windows of unacknowledged small items. Further items wait, and then share larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -363,7 +363,9 @@ class Pipe:
                 then.
         """
         if heard < self.acknowledged:
-            raise ProtocolError(f"a peer has received only message {heard}, after it acknowledged {self.acknowledged}")
+            raise ProtocolError(
+                f"a peer has received only message {heard}, but has acknowledged message {self.acknowledged}"
+            )
         self._drop_acknowledged(heard)
         self._unanswered_bytes = 0
         return [(with_heard(header, self.heard), frames) for _, header, frames, *_ in self._kept]

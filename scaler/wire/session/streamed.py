@@ -2,8 +2,8 @@
 
 The object store makes a stream for each value and a `StreamedFrames` for each reader. The bulk lane of the reader's
 pipe takes bytes as its window allows. A part is requested when a reader will soon need it, and dropped when no reader
-will, so memory does not grow with the value. Hosts read together: a host that starts later, or falls far behind, waits
-until another host has the whole value and can send copies.
+will need it soon, so memory does not grow with the value. Hosts read at the same pace: a host that starts later, or
+falls far behind, waits until another host has the whole value and can send copies.
 
 A reader has at most `AHEAD` parts in memory, and hosts never make a source send the whole value twice.
 """
@@ -21,14 +21,14 @@ from scaler.pickling.serialization import Frames
 PART_BYTES = 512 * 1024
 """The size of each part that is requested, except for the last part of a value."""
 Source: TypeAlias = tuple[Any, bytes]
-"""A host that has a value, and the location of the value there. An empty location means that the host has a copy."""
+"""A host that has a value, and where the host has it: a location, or empty if the host has a copy."""
 FRAMES_MOST = 1 << 16
 """the most frames of a value, and of a transfer"""
 SIZE_MOST = 2**62
-"""The size from which a value is refused."""
+"""Values of this size or more are refused."""
 _SIZE_BYTES = 8
 AHEAD = 4
-"""The number of parts that are requested ahead of a reader."""
+"""The number of parts that are requested before a reader needs them."""
 REPEATED_MOST = 0.5
 """The fraction of a value that may be requested again for hosts that fell behind. After that, they wait for a copy."""
 

@@ -91,7 +91,7 @@ def test_a_run_gets_at_most_all_devices() -> None:
         ("gpu=2", " GPU-8932f937,MIG-41b35 ", ""),
         ("memory=2", "", ""),
         (f"gpu={DEVICES_MOST + 1}", "0", ""),
-        ("gpu=2", "2", "='2' names 1 GPU; offer gpu=1, or name more GPUs there"),
+        ("gpu=2", "2", "='2' names 1 GPU; offer gpu=1, or name more GPUs in this variable"),
         ("gpu=3", "0,1,1,0", "names 2 GPUs; offer gpu=2"),
         ("gpu=2", "0,-1,1", "names 1 GPU;"),
         ("gpu=1", "-1", "names 0 GPUs; leave gpu out"),

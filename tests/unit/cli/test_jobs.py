@@ -129,7 +129,7 @@ def test_options_may_be_anywhere_on_the_command_line(words: list[str]) -> None:
         ([ADDRESS, "wait", "prices", "--start", "5"], "--start is an option of results, not of wait"),
         (
             [ADDRESS, "results", "prices", "--start", "-5"],
-            "--start: it must be a row number, 0 or greater, not '-5'",
+            "--start: the number of a row is 0 or greater, not '-5'",
         ),
         ([ADDRESS, "export", "a", "b", "--format", "cvs"], "did you mean 'csv'?"),
     ],

@@ -118,7 +118,7 @@ def test_a_number_of_workers_that_cannot_be_started_is_refused(cluster: Cluster,
     for n_workers in (0, 1.5, True, "2", 70_000):
         with pytest.raises(ConfigError, match="n_workers must be"):
             make(n_workers=n_workers)
-    with pytest.raises(ConfigError, match=r"n_workers=2 .*'tcp://127.0.0.1:1' .*remove one of the two"):
+    with pytest.raises(ConfigError, match=r"n_workers=2 .*'tcp://127.0.0.1:1' .*remove n_workers or the address"):
         make("tcp://127.0.0.1:1", n_workers=2)
     assert cluster.shutdowns == 0
 
@@ -136,7 +136,7 @@ def test_a_setting_of_a_cluster_starts_a_local_one_despite_an_address_in_the_env
 def test_settings_of_a_local_cluster_that_cannot_work_are_refused(cluster: Cluster, make: Any) -> None:
     with pytest.raises(ConfigError, match="preload must be a list of str"):
         make(preload=[1])
-    with pytest.raises(ConfigError, match=r"capabilities={'gpu': 2} .*'tcp://127.0.0.1:1' .*remove one of the two"):
+    with pytest.raises(ConfigError, match=r"capabilities={'gpu': 2} .*'tcp://127.0.0.1:1' .*remove capabilities or"):
         make("tcp://127.0.0.1:1", capabilities={"gpu": 2})
     with pytest.raises(TypeError, match="'preloads'; did you mean 'preload'"):
         make(preloads=["json"])

@@ -82,7 +82,7 @@ def test_a_key_file_given_by_the_user_is_the_only_candidate_and_its_faults_are_e
     file = KeyFolder.make(tmp_path / "others").path / "client.json"
     endpoint = at("tcp://node7:2345").with_key(str(file))
     assert [key.path for key in keys_for(endpoint, CLIENT)] == [file]
-    with pytest.raises(ConfigError, match="is the key of a client, and a worker needs another one"):
+    with pytest.raises(ConfigError, match="is the key of a client, which a worker cannot use"):
         keys_for(endpoint, WORKER)
     file.chmod(0o644)
     with pytest.raises(ConfigError, match="its mode is 644"):

@@ -70,7 +70,7 @@ def test_a_difference_of_versions_is_logged_once_and_stays_known(
             assert function_from_frames(frames)[1] is packages["pack_a"].f
     [line] = caplog.messages
     assert line.startswith("a task uses pack_b 2.0, and this worker has 2.1: ")
-    assert differences() == "pack_b is 2.1 here and 2.0 there"
+    assert differences() == "pack_b is 2.1 here and 2.0 at the sender"
     compare({"pack_b": "2.1"})
     assert differences() == ""
 
@@ -86,7 +86,7 @@ def test_versions_of_an_unreadable_function_are_compared(packages: dict[str, Mod
     vars(packages["pack_a"])["__version__"] = "0.9"
     with pytest.raises(Exception, match="Can't get attribute 'f'"):
         function_from_frames(frames)
-    assert differences() == "pack_a is 0.9 here and 1.0 there"
+    assert differences() == "pack_a is 0.9 here and 1.0 at the sender"
 
 
 def test_a_function_carries_its_serializer_modules_and_versions(packages: dict[str, ModuleType]) -> None:

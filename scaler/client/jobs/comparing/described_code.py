@@ -157,7 +157,9 @@ def _held(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _value_of(path: tuple[str, ...], known: dict[str, Any]) -> Any:
-    """Follow a path, which leads through modules, to its value. If it is a module, code may read all its attributes."""
+    """Follow a path, which leads through modules, to its value. Code may read all attributes of a value that is a
+    module.
+    """
     value = known.get(path[0])
     for name in path[1:]:
         value = vars(value).get(name) if isinstance(value, types.ModuleType) else None
@@ -175,7 +177,7 @@ def _package(names: dict[str, Any]) -> str:
 def _global(
     name: str, value: Any, used: set[str], scope: Scope, seen: set[str], sources: Collection[str]
 ) -> Iterator[CodePart]:
-    """Iterate over the parts of a global. Leave out submodules in `sources`, because they may be loaded or not."""
+    """Iterate over the parts of a global. Submodules in `sources` are left out, because they may be loaded or not."""
     if not isinstance(value, types.ModuleType):
         kind = "class" if isinstance(value, type) else "function" if isinstance(value, _FUNCTIONS) else "global"
         yield CodePart(f"{kind} {name}", value)
@@ -217,7 +219,7 @@ def _class(kind: type, scope: Scope) -> Shape:
 
 
 def _is_of_pydantic(name: str) -> bool:
-    """Return whether pydantic makes an attribute from the fields of a class; the attribute has ids of this process."""
+    """Return whether pydantic makes this class attribute from the fields. Its value contains ids of this process."""
     return name.startswith("__pydantic_") and name not in ("__pydantic_fields__", "__pydantic_decorators__")
 
 

@@ -200,7 +200,7 @@ def _is_default(kind: Hashable) -> bool:
 
 _BY_CLASS = ("threading", "_thread", "asyncio.locks", "multiprocessing.synchronize", "scaler.client.client",
              "scaler.client.caller", "scaler.client.aio.client", "scaler.client.aio.caller")  # fmt: skip
-"""Modules of locks and clients. Values of their classes are described by class only."""
+"""Modules that define locks and clients. Values of the classes in these modules are described by class only."""
 
 _OF_PROCESSES = (threading.Thread, threading.local, random.SystemRandom, type(os.environ))
 """Classes whose values belong to one process; described by their class only."""

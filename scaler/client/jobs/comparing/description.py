@@ -1,13 +1,13 @@
-"""Description: a hash of any value. Equal values have equal hashes in every process; others differ.
+"""Description: a hash of any value. Equal values have equal hashes in every process; other values have other hashes.
 
     value --handler--> Shape: a head and parts --each part--> a plain value, a leaf, or the hash of its own shape
                                                                             |
                                                head and parts, as marshal writes them, into one hash
 
 `described_values`, `described_arrays` and `described_code` split a value into parts; this module traverses the parts,
-without Python recursion. The hash of a value does not depend on references to it or on its place in the whole, so it
-can be cached for a call. Only parts of a cycle refer to each other by position. Classes and functions of the program
-are described apart from the row that refers to them, so that their description is the same in each row.
+without Python recursion. The hash of a value depends neither on references to the value nor on where the value is in a
+larger one, so it can be cached for a call. Only parts of a cycle refer to each other by position. Classes and functions
+of the program are described apart from the row that refers to them, so that their description is the same in each row.
 
 A value that cannot be compared is described by its class, and reported. A class with its own pickling methods is
 trusted if the first of its values has the same description after it was pickled and unpickled.
@@ -40,7 +40,7 @@ PARTS_MOST = 4096
 """The number of parts of a value that are hashed at a time."""
 
 _SMALL = 32
-"""The least number of parts for which the description of a value is cached. Smaller values are described again."""
+"""If a value has fewer parts than this, its description is not cached, and the value is described again."""
 
 _NEGATIVE_NAN, _NAN = b"g\0\0\0\0\0\0\xf8\xff", b"g\0\0\0\0\0\0\xf8\x7f"
 """Two forms of NaN in marshal's output: that of `inf - inf`, and that of `nan`."""
@@ -111,7 +111,7 @@ class _Frame:
         self.n_parts = 0
         """the number of hashed parts, including the parts of each part that is not cached"""
         self.position = self.low = len(context.order)
-        """the position of the value in the context; `low`: the lowest position to which the value refers"""
+        """`position`: the position of the value in the context; `low`: the lowest position to which the value refers"""
         self.is_pure = True
         """whether neither the value nor a part of it belongs to a cycle"""
         self.trouble = shape.trouble
@@ -160,11 +160,15 @@ class Descriptions:
         """descriptions of classes and functions that rows refer to, by `id`"""
 
     def of(self, value: Any) -> tuple[bytes, str]:
-        """Return the description of a value (16 bytes), and its incomparable part; empty if there is none."""
+        """Return the description of a value (16 bytes), and the name of a part that cannot be compared; empty if all
+        parts can.
+        """
         return self.of_row((value,))
 
     def of_row(self, row: Sequence[Any]) -> tuple[bytes, str]:
-        """Return the description of several values (16 bytes), and the incomparable part; empty if there is none."""
+        """Return the description of several values (16 bytes), and the name of a part that cannot be compared; empty if
+        all can.
+        """
         stack = [_Frame(None, Shape("values", row), _Context(False), 0)]
         while True:
             frame = stack[-1]
@@ -253,7 +257,10 @@ class Descriptions:
         parent.parts.append(token)
 
     def _is_steady(self, value: Any) -> bool:
-        """Return whether pickling and unpickling kept the description of the first described value of this class."""
+        """Return whether values of the class of `value` keep their description when they are pickled and unpickled.
+
+        Only the first value of each class is tried.
+        """
         kind = type(value)
         if self._scope.is_verifying:
             return True

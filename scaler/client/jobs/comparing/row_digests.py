@@ -21,7 +21,7 @@ NOT_COMPARED = bytes(ROW_BYTES)
 """The digest of a row that cannot be compared."""
 
 _PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 23, 1 << 17, 100
-"""The limits up to which rows count as plain: values per level, containers per level, and levels of nesting."""
+"""Limits up to which rows count as plain: the values in a level, the containers in a level, the levels of nesting."""
 
 _KINDS = PLAIN | {tuple, list, dict}
 
@@ -78,7 +78,7 @@ class RowDigests:
         return b"" if self.not_compared else range_digest(digests), digests
 
     def of_rows(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Return the concatenated hashes of rows, `ROW_BYTES` each."""
+        """Return the concatenated hashes of rows, of `ROW_BYTES` bytes each."""
         self.not_compared = []
         hashed, write, size = hashlib.blake2b, written, ROW_BYTES
         if are_plain(rows):

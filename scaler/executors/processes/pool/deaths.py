@@ -47,7 +47,7 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
 def was_out_of_memory(exit_code: int, killed_because: str, is_memory_short: bool) -> bool:
     """Return whether the kernel has killed a processor for lack of memory. The arguments are those of `why_it_ended`.
 
-    If the kernel's count of kills has risen, a SIGKILL that the agent did not send is taken to be the kernel's.
+    If the kernel's count of kills has risen, a SIGKILL that the agent did not send counts as sent by the kernel.
     """
     return is_memory_short and exit_code == -signal.SIGKILL and not killed_because
 
@@ -56,7 +56,7 @@ _PF_EXITING = 4
 
 
 def is_exiting(pid: int) -> bool:
-    """Return whether a process is ending or has ended. A flag of the kernel shows this even before it is a zombie."""
+    """Return whether a process is ending or has ended. A flag of the kernel shows this before it is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="surrogateescape")
     except OSError:

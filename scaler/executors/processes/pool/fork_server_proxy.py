@@ -223,7 +223,8 @@ def _started(
 def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:
     """Return variables for worker processes that limit the threads of mathematical libraries, unless the user set them.
 
-    A thread for each core in each process, with a worker for each core, makes these libraries several times slower.
+    Without limits, these libraries start a thread for each core in each process. With a worker for each core, this
+    makes them several times slower.
     """
     if THREADS_OF_ALL in environment:
         return {}

@@ -7,9 +7,9 @@
         extra ones                     the same, but started when a slot requests one, and not replaced
 
 A processor that dies after it was ready is replaced at once; this does not count as a failure. A failure is a processor
-that never gets ready, or the loss of the fork server: then the pool retries with back-off, without limit. But before
-the first processor of a node is ready, too many failures end the agent, since its installation must be broken. The
-agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker.
+that never gets ready, or the loss of the fork server: then the pool retries with back-off. Once a processor of the node
+was ready, the pool retries without limit. Before that, too many failures end the agent, because its installation must
+be broken. The agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker.
 """
 
 from __future__ import annotations

@@ -204,9 +204,7 @@ class ProcessorProxy(Actor):
                 self._end_broken()
 
     def _end_broken(self) -> None:
-        """Kill the process, whose channel is broken. Unless the process was exiting, the reason is that it closed the
-        channel.
-        """
+        """Kill a process with a broken channel. Unless the process was exiting, report that it closed the channel."""
         if not is_exiting(self._pid):
             self._killed_because = _CLOSED
         self._signal(KILL)

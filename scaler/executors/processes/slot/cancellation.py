@@ -1,4 +1,4 @@
-"""Cancellation: ends a task in a processor before it is done.
+"""Cancellation: ends a task in a processor before the task is done.
 
 Used by the slot. A running task is interrupted; a waiting task is kept from being started.
 

@@ -1,9 +1,9 @@
 """Prefetch: decides how many tasks a worker sends to a processor at a time.
 
 Tasks in a processor cannot be moved to other workers. So a processor gets only a few milliseconds of expected work, and
-only tasks whose objects it has (see `supplies.py`). A processor with one longer task (up to `NEXT_US`) gets one more:
-otherwise, while tasks occupy all cores, it would idle after the first task until the agent gets a core. A processor
-gets more work in ranges than in single tasks, so that it can return several results at once.
+only tasks whose objects it has (see `supplies.py`). A processor that has one longer task (up to `NEXT_US`) gets a
+second task: otherwise, when tasks occupy all cores, the processor would be idle after the first task until the agent
+gets a core. A processor gets more work in ranges than in single tasks, so that it can return several results at once.
 
 A single task for an empty processor is sent at once, and its duration is estimated afterwards (`weigh`).
 """

@@ -249,7 +249,9 @@ class Processors:
         self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:
-        """Return the resumable processor whose task has the greatest priority; among equals, the longest resumable."""
+        """Return the resumable processor whose task has the greatest priority; among equals, the first to become
+        resumable.
+        """
         blocked = self._blocked
         return max(self._by_state[RESUMABLE].values(), key=lambda processor: blocked[processor.number].priority)
 

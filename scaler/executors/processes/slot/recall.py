@@ -26,7 +26,9 @@ STUCK_SECONDS = 0.01
 expected duration of the first task.
 """
 TOGETHER_SECONDS = 0.035
-"""The additional time for ranges: a processor keeps results of a range, to return them together (see `uplink.py`)."""
+"""The time added to `STUCK_SECONDS` for ranges: a processor keeps results of a range, to return them together (see
+`uplink.py`).
+"""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. The processor needs only a few memory accesses."""
 

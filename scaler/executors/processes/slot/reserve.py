@@ -1,8 +1,8 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
-A worker without blocked tasks has no reserve. When all processors must be replaced, each ends after the tasks that it
-holds, and later tasks run in new processors. The pool restarts the permanent processor of a worker without a request,
-so this processor is dismissed only if it must be replaced. A processor that holds tasks is never dismissed.
+A worker without blocked tasks has no reserve. When all processors must be replaced, each ends when the tasks that it
+holds have ended, and later tasks run in new processors. The permanent processor of a worker is dismissed only if it
+must be replaced, because the pool starts it again without a request. A processor that holds tasks is never dismissed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Reserve:
             self._add()
 
     def count(self) -> int:
-        """Return how many processors are idle or will be: requested, being started, or to replace dismissed ones."""
+        """Return how many processors are idle, requested or being started, or will replace dismissed ones."""
         processors = self._processors
         replaced = sum(not each.is_extra for each in processors.in_state(DISMISSED).values())
         return len(processors.in_state(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
@@ -102,7 +102,7 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Record a failed start. If the pool will retry it, count the processor as requested, and request no other."""
+        """Record a failed start. If the pool will retry it, count the start as requested, and request no other."""
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again

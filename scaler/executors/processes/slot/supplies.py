@@ -68,7 +68,9 @@ class Supplies:
             self._clean(processor)
 
     def _clean(self, processor: ProcessorRecord) -> None:
-        """Drop objects that no task has needed since the last collection. An idle processor is left alone."""
+        """Drop objects that no task has needed since the last collection. Do nothing if there are none and the
+        processor was idle.
+        """
         stock = self._stocks[processor.number]
         unused = stock.has - stock.used
         if not unused and processor.results_seen == stock.results_collected:

@@ -6,9 +6,9 @@ A stopped process receives no messages. So the scheduler decides when a process 
 client have arrived and no item is on its way to this client. The scheduler also reports when an item is on its way.
 Both reports arrive on one connection, in order.
 
-Messages may be lost. So every few seconds the process continues: it sends its heartbeat, renews a lost connection, and
-is stopped only after it has reported again that it only waits. No process stays stopped when its task must end or its
-wait is over.
+Messages may be lost. So every few seconds a stopped process is continued: it sends its heartbeat, and renews a lost
+connection. It is stopped again only after its client has reported again that the client only waits. No process stays
+stopped when its task must end or its wait is over.
 """
 
 from __future__ import annotations

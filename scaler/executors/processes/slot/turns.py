@@ -7,8 +7,8 @@ task can resume, it requests the slot, and waits until the slot is free.
                           +--resume without the slot--> unslotted --finish--> idle
 
 Resumable tasks resume one after the other, the greatest priority first, before all tasks in the queue. An `unslotted`
-processor runs a task without holding the slot: the task must end, or one of its threads resumed without permission. No
-tasks are sent while such a processor runs, or while a killed processor may still run.
+processor runs a task without holding the slot, because the task must end, or because a thread of the task has resumed
+without permission. No tasks are sent while such a processor runs, or while a killed processor may still run.
 """
 
 from __future__ import annotations

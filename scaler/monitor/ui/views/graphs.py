@@ -64,7 +64,7 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
 
 
 def _inputs(node: StateNode) -> tuple[int, ...]:
-    """Return the positions of a node's dependencies. If the last number is incomplete, it is left out."""
+    """Return the positions of a node's dependencies. The last number is left out if its bytes are cut off."""
     row = node.dependencies
     return positions(row[: len(row) // 4 * 4])
 

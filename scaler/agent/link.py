@@ -305,6 +305,8 @@ class AgentLink(Actor):
         self._send(results)
         kept = {result.worker for result in results if result.location}
         if kept:
+            for result in results:
+                self._requested.pop(ObjectId(result.task_id), None)  # it was made here meanwhile
             self._objects.send(ValuesKept(kept))
 
     @handles(Batch[RunOutput])

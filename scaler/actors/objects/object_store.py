@@ -302,6 +302,8 @@ class ObjectStore(Actor):
                 self._stream_to(fetch, stored.stream)
 
     def _stream_to(self, fetch: FetchObject, stream: ValueStream) -> None:
+        if fetch.host is stream.source[0]:  # it has made the value since; requests for parts would wait behind the stream
+            return
         peer, object_id, on_all = fetch.peer, fetch.object_id, None
         if fetch.host is not None:
             on_all = partial(self.actor_ref.send, HostHasAll(object_id, fetch.host))

@@ -653,6 +653,16 @@ LARGE = [bytes(range(256)) * 4000, b"", b"tail" * 500_000]
 N_PARTS = -(-sum(map(len, LARGE)) // PART_BYTES)
 
 
+def test_a_host_that_has_computed_a_large_result_it_requested_is_not_streamed_its_own_value(scene: Scene) -> None:
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
+    frames, _ = keep_located(scene)
+    assert len(scene.host.take(RequestPart)) == 1
+    scene.tell(PartCame(scene.node_ref, part(LARGE, frames.location)))
+    assert not scene.node.pipe.has_pending
+    scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
+    assert scene.client.pipe.has_pending
+
+
 class Passing:
     """A large value at the node, and readers that cannot open its location."""
 

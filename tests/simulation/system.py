@@ -171,7 +171,8 @@ class System:
         agents = {agent.name: agent for agent in self.living_agents() if agent.runs}
         broken: set[str] = set()
         for object_id, stored in table.objects.items():
-            promised = [(host, b"") for host in table.copies.hosts.get(object_id, ())]
+            hosts = table.copies.hosts.get(object_id, ())
+            promised = [(host, b"") for host in hosts if not stored.is_awaited_by(host)]
             if stored.is_with_agent and stored.source is not None and not stored.lost:
                 promised.append((stored.source, stored.location))
             for host, location in promised:

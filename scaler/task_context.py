@@ -96,8 +96,8 @@ class CurrentTask:
     def report(self, fraction: float, text: str = "") -> None:
         """Report the progress of this task, for `future.progress()`, progress bars and monitors.
 
-        You may call this method at any rate: the latest report is sent, at most four times a second. The call does
-        nothing when the task has ended, or if its worker cannot send reports (docs/howto/progress.md).
+        You may call this method as often as you like: only the latest report is sent, at most four times a second. The
+        call does nothing when the task has ended, or if its worker cannot send reports (docs/howto/progress.md).
 
         Args:
             fraction: the finished part of the work, from 0 to 1.

@@ -180,7 +180,7 @@ class AgentLink(Actor):
 
     @handles(CapacityChanged)
     def _capacity_changed(self, changed: CapacityChanged) -> None:
-        """Report how many workers take tasks now. The scheduler recalls waiting tasks from all other workers."""
+        """Report how many workers take tasks now. The scheduler recalls the queued tasks of the remaining workers."""
         n_open = min(changed.capacity, len(self._names))
         if self._session_state.closed is None or n_open == self._n_open:
             return

@@ -351,7 +351,9 @@ class ObjectCache(Actor):
 
     @handles(ReportKeptObjects)
     def _report_kept_objects(self, _request: ReportKeptObjects) -> None:
-        """Report the copies of objects that this node has. Results of this node are sent as results instead."""
+        """Report the copies of objects that this node has. Results that were made here are not reported as copies: they
+        are sent as results.
+        """
         self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
         if copies:

@@ -54,7 +54,7 @@ class TaskQueue:
 
     @property
     def is_one_row(self) -> bool:
-        """Whether all waiting tasks are in the first row and belong to one account."""
+        """Whether all waiting tasks have the same priority and belong to one account."""
         return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:

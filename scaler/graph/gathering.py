@@ -143,5 +143,5 @@ _CONTAINERS = _ROWS | {dict}
 
 
 def identity(value: Any) -> Any:
-    """Return `value`. As a call, it fetches a wanted stored object for a client that does not have its value."""
+    """Return `value`. A graph calls this function if a client wants the value of a stored object and lacks it."""
     return value

@@ -52,7 +52,7 @@ class PackedBlocks:
         self._lengths, self._blocks = memoryview(lengths), view
         self._ends = list(accumulate(struct.unpack(f"<{count}I", lengths), initial=0))
         if self._ends[-1] != len(view):
-            raise ValueError(f"{count} blocks have {len(view)} bytes, and their lengths add up to {self._ends[-1]}")
+            raise ValueError(f"{count} blocks have {len(view)} bytes, but their lengths add up to {self._ends[-1]}")
 
     def one(self, at: int) -> bytes:
         """Return one block."""

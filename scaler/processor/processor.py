@@ -166,7 +166,7 @@ class Processor:
 
         Args:
             after_task: called after each task with the start of the task in nanoseconds. After the last task of a batch
-                it is called twice: first with 0, and once the results were sent with the start of the task.
+                it is called twice: first with 0; then, when the results have been sent, with the start of the task.
             connect: opens the connection that clients in tasks will probably need.
         """
         self._after_task = after_task

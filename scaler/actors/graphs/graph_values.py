@@ -95,14 +95,14 @@ class GraphValues:
                 self._store(value, (value.payload,))
         block, more_ids = put_results(node.block, self._result)
         if len(node.object_ids) + len(more_ids) > ROWS_BYTES_MOST:
-            raise ValueError("they name too many objects")
+            raise ValueError("the arguments name too many objects")
         near_worker = preferred_worker(self._nodes, node) if more_ids else None
         return block, node.object_ids + more_ids, near_worker
 
     def _result(self, position: int) -> tuple[int, bytes]:
         node = self._nodes[position] if position < len(self._nodes) else None
         if node is None or node.status != _SUCCESS:
-            raise ValueError(f"they name node {position}, which is not among the dependencies")
+            raise ValueError(f"the arguments name node {position}, which is not among the dependencies")
         return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
 
     def _store(self, node: GraphNodeState, frames: Frames) -> None:

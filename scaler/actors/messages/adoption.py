@@ -53,7 +53,9 @@ class FindRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: keep the runs of these nodes, which wait for inputs. No nodes: the graph has ended."""
+    """graph -> adoption: keep the runs that agents hold of these nodes: the nodes still wait for inputs. No nodes: the
+    graph has ended.
+    """
 
     graph: ActorRef
     owner: int = 0

@@ -302,7 +302,7 @@ class ObjectStore(Actor):
                 self._stream_to(fetch, stored.stream)
 
     def _stream_to(self, fetch: FetchObject, stream: ValueStream) -> None:
-        if fetch.host is stream.source[0]:  # it has made the value since; requests for parts would wait behind the stream
+        if fetch.host is stream.source[0]:  # it has made the value since, and requests for parts wait behind a stream
             return
         peer, object_id, on_all = fetch.peer, fetch.object_id, None
         if fetch.host is not None:
@@ -553,8 +553,7 @@ def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
     """Return whether a new value replaces the stored value. Functions replace other values: their ids are checked.
 
     A result replaces a value that another client has stored with the id of the task. That client has stored it after
-    the
-    task was submitted, because a task is refused if its id is in use.
+    the task was submitted, because a task is refused if its id is in use.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

@@ -236,8 +236,8 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Return an error text after the name of the function. The text "argument 2: ..." also gets the parameter's
-        name.
+        """Return an error text with the name of the function in front. In a text such as "argument 2: ...", the name of
+        the parameter is added, too.
         """
         return f"{self.instruction.name}: {self._with_name(problem)}"
 

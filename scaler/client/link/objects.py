@@ -46,7 +46,7 @@ def object_of_call(
 
 
 def is_withdrawal(item: Any) -> bool:
-    """Return whether an item cancels a task or deletes an object. The tables need not contain that task or object."""
+    """Return whether an item cancels a task or deletes an object, known or unknown."""
     return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
         isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
     )

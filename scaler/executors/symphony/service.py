@@ -24,7 +24,7 @@ REMOTE_TRACEBACK = "scaler_remote_traceback"
 
 
 def message_class(soamapi: Any) -> type[Any]:
-    """Return the class of messages. `payload`: the bytes of a message, to be sent, or as Symphony has read them."""
+    """Return the class of the messages to and from Symphony. `payload` is the bytes of one message."""
 
     class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
         def __init__(self, payload: bytes = b"") -> None:

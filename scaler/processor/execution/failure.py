@@ -42,7 +42,7 @@ FRAMES_MOST = 1000
 _GROUP_WIDTH = 15
 """The most members of an exception group that `traceback` formats. It states how many further members there are."""
 _CLEAN_MOST = 100
-"""`_release_frames` stops following a chain after this many exceptions in a row whose frames were released before."""
+"""The number of successive exceptions with frames that were released before, after which `_release_frames` stops."""
 
 BASES_MOST = 32
 """The most base classes of an exception that are sent."""

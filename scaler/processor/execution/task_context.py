@@ -50,7 +50,9 @@ class ProcessorSpec(NamedTuple):
     agent_token: bytes
     """the token that clients in the processor send to the scheduler"""
     is_extra: bool = False
-    """whether the processor was started because tasks wait for other tasks; such tasks probably use clients, too"""
+    """whether the processor was started because tasks wait for other tasks; the tasks of this processor probably use
+    clients, too
+    """
     worker: str = ""
 
 

@@ -33,7 +33,7 @@ def mechanism_at(endpoint: Endpoint) -> str:
 
 
 class ListenerProbe:
-    """Asks the listener at one address for its mechanism, in a thread of its own, one request at a time."""
+    """Asks the listener at one address for its security mechanism, in a thread of its own, one request at a time."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -1,4 +1,4 @@
-"""Strip: the part of each page with the verdict, the most important figures, and the history as a band."""
+"""Strip: the top of each page: the verdict on the scheduler, the most important figures, and the history as a band."""
 
 from __future__ import annotations
 

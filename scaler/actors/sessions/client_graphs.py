@@ -43,7 +43,8 @@ class ClientGraphs:
         self._owner, self._start_actor, self._put, self._audit, self._objects = owner, start_actor, put, audit, objects
         self._graphs: dict[GraphId, ActorRef] = {}
         self._sizes: dict[GraphId, int] = {}
-        self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
+        self._refused: OrderedDict[GraphId, tuple[TaskStatus, str] | None] = OrderedDict()
+        """why late nodes of a graph are refused; None: they are dropped, since the client submits the graph again"""
         self._without_nodes: set[GraphId] = set()
 
     def __len__(self) -> int:
@@ -75,13 +76,14 @@ class ClientGraphs:
                 # A graph is accepted as a whole, or not at all.
                 why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
                 self._audit("over quota", why)
-                self._remember_refusal(spec.graph_id, TaskStatus.NO_WORKER, why)
+                self._remember_refusal(spec.graph_id, (TaskStatus.NO_WORKER, why))
             elif again is not None and spec.node_count:
                 again.announce(spec)
             else:
                 self._start(spec)
 
     def _start(self, spec: GraphTask) -> ActorRef:
+        self._refused.pop(spec.graph_id, None)
         graph = self._graphs[spec.graph_id] = self._start_actor(spec)
         self._sizes[spec.graph_id] = spec.node_count
         self._owner.tasks += spec.node_count
@@ -96,7 +98,7 @@ class ClientGraphs:
             suspects = (node for node in nodes if node.object_ids or is_stored(node.task_id))
             why = next(filter(None, map(self._why_not, suspects)), "")
             if why:
-                self._remember_refusal(graph_id, TaskStatus.MISSING_OBJECTS, why)
+                self._remember_refusal(graph_id, (TaskStatus.MISSING_OBJECTS, why))
                 self._refuse(nodes)
                 if graph is not None:
                     graph.send(CancelGraph())
@@ -133,8 +135,8 @@ class ClientGraphs:
             return item
         return replace(item, known=InputKnowledge.HERE, payload=FOREIGN.encode(), status=TaskStatus.MISSING_OBJECTS)
 
-    def _remember_refusal(self, graph_id: GraphId, status: TaskStatus, sentence: str) -> None:
-        self._refused[graph_id] = status, sentence
+    def _remember_refusal(self, graph_id: GraphId, refusal: tuple[TaskStatus, str] | None) -> None:
+        self._refused[graph_id] = refusal
         if len(self._refused) > REFUSED_MOST:
             self._refused.popitem(last=False)
 
@@ -142,8 +144,9 @@ class ClientGraphs:
         """Refuse nodes whose graph has failed, exceeded the quota, or was never announced."""
         unknown = TaskStatus.NOT_FOUND, "the scheduler does not know the graph of this task"
         for node in nodes:
-            if node.wanted:
-                status, sentence = self._refused.get(node.graph_id, unknown)
+            refusal = self._refused.get(node.graph_id, unknown)
+            if node.wanted and refusal is not None:
+                status, sentence = refusal
                 self._put(TaskResult(node.task_id, status, sentence.encode(), 0))
 
     def cancel(self, batch: Sequence[GraphTaskCancel], again: Resubmission | None) -> None:
@@ -165,6 +168,10 @@ class ClientGraphs:
         self._without_nodes.discard(graph_id)
         self._owner.end(self._sizes.pop(graph_id))
         return True
+
+    def lose(self, graph_id: GraphId) -> None:
+        """Note that a graph has ended because an input is lost. Its client is notified, and submits the graph again."""
+        self._remember_refusal(graph_id, None)
 
     def take_all(self) -> list[ActorRef]:
         """Remove and return all graphs."""

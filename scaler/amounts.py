@@ -41,7 +41,7 @@ def check_name(name: object) -> str:
 
 
 def call_of(name: object) -> str:
-    """Return the capability of a node that serves the named function. Raises `ConfigError` for a bad name."""
+    """Return the capability that runs calls of a function by name. Raises `ConfigError` for a bad name."""
     most = NAME_CHARACTERS - len(CALL)
     if not _is_name(name, most):
         raise ConfigError(

@@ -501,8 +501,8 @@ class JobRecord:
 
     @property
     def revision(self) -> int:
-        """The number of changes of the terms or of known rows. Clients send the number at which they compared the
-        rows.
+        """The number of changes of the job's options or of stored rows. Clients send the number at which they compared
+        the rows.
         """
         return int(self._facts.get("revision", 0))
 

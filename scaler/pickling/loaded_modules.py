@@ -32,7 +32,7 @@ Contents: TypeAlias = dict[Any, Any]
 """The identities of the values in a module, by name. A reload of the module changes them."""
 
 Version: TypeAlias = tuple[Stamp, Contents | None]
-"""The stamp of a module's file, and the contents of the module, or None if the module is not loaded."""
+"""The stamp of a module's file, and the module's contents; the contents are None if the module is not loaded."""
 
 
 class ModuleVersions:

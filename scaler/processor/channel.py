@@ -168,7 +168,8 @@ class Channel:
     def _read(self, messages: list[Message]) -> int:
         """Read from the socket once, and append the complete messages to `messages`. Return the number of bytes read.
 
-        An error is raised if `messages` is empty. Otherwise 0 is returned, and the next call raises the error.
+        If the read fails and `messages` is empty, the error is raised. If `messages` has messages, 0 is returned, and
+        the next call raises the error.
         """
         try:
             if self._error is not None:

@@ -127,9 +127,9 @@ class Uplink:
         self._next_report_ns = 0
         self._first_unsent_ns = 0
         self.is_batching = False
-        """whether there are unsent results, all of which are only useful together"""
+        """whether there are unsent results, and all of them may wait for further results"""
         self._function_id: bytes = b""
-        """the function of the unsent results that are only useful together"""
+        """the function of the unsent results that wait for further results"""
         self._rows: UnsentRows | None = None
         """the unsent results of the running range; None while no range runs"""
         self._lock = threading.Lock()

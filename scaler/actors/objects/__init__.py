@@ -1,4 +1,4 @@
-"""The object store: values that are used more than once or are too large for a message, and which hosts have copies.
+"""The object store: keeps values that are used more than once or are too large for a message, and knows their copies.
 
 Sessions, tasks and graphs store and request values here. The object store handles values as bytes and never decodes
 them.

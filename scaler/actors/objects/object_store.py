@@ -1,7 +1,7 @@
 """ObjectStore: values that are too large for a message or used more than once: functions, large arguments and results.
 
 Receives messages from client sessions (store, delete, fetch, the client left), graphs (store, use, release), tasks
-(use, release) and agent sessions (fetch, copies of their agent, the agent left). Sends requested objects to the outbox,
+(use, release) and agent sessions (fetch, copies at their agent, the agent left). Sends requested objects to the outbox,
 and requests to delete copies to agent sessions.
 
 An object is kept while a client holds it or a task uses it. After that, its bytes and its copies on hosts are deleted.
@@ -15,8 +15,8 @@ becomes the keeper. Without a copy the object is lost, and its owner, the graphs
 notified.
 
 Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
-result it is, may change it. A value of another client with the same id is kept for that client alone. Functions are
-shared, because the session checks that the id is the hash of the content.
+result it is, may change it. If another client stores a value under an id in use, that value is for that client alone.
+Functions are shared, because the session checks that the id is the hash of the content.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class UnstartedRuns:
 
 
 class AttemptTimes:
-    """Marks: some numbers of attempts, each with the time at which the number was assigned."""
+    """Marks: for some attempts, the number of the attempt and the time at which this number was assigned."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, float]] = []

@@ -371,7 +371,7 @@ class NamedFunction(Function):
             if isinstance(argument, (ObjectReference, ResultArgument)):
                 raise TypeError(
                     f"{self.instruction.name}: the arguments of a call by name must be JSON values, not {argument!r}: "
-                    "pass its value"
+                    "pass the value itself"
                 )
 
 

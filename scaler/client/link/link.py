@@ -54,7 +54,7 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest pause, in seconds, between two reports to the scheduler that a user waits for a result."""
+"""The first and the longest pause, in seconds, between two reports that a user waits for a result."""
 
 
 class ClientLink:

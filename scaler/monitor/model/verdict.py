@@ -23,7 +23,7 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "starts",
     "values",
 )
-"""The words of verdicts. If tasks wait for a capability, the verdict's word is this capability, such as `gpu=1`."""
+"""The words that name the verdicts. If tasks wait for a capability, the word is that capability, such as `gpu=1`."""
 _OVERLOAD_SECONDS = 5
 _OVERLOAD_CORES = 0.9
 _OVERLOAD_LAG_SECONDS = 0.05

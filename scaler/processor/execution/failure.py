@@ -291,7 +291,9 @@ _TRACEBACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in (
 
 
 def _pickled(error: BaseException) -> bytes:
-    """Return the pickle of an exception, or else of its `_Parts`; empty if too large, or neither can be unpickled."""
+    """Return the pickle of an exception, or else of its `_Parts`. Return b"" if it is too large or cannot be
+    unpickled.
+    """
     data: bytes = pickled_classes.dumps(error, protocol=5)
     if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
         data = pickled_classes.dumps(_Parts(error), protocol=5)

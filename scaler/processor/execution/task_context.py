@@ -101,7 +101,7 @@ class ProcessorTaskContext(TaskContext):
         self._waits = 0
         """the number of waits so far in which the process could be stopped"""
         self._rest: _Rest | None = None
-        """the present wait in which the process may be stopped"""
+        """the current wait of the blocked task, during which the process may be suspended"""
         # All state below belongs to the task with this number, and is reset for the next one.
         self._number = 0
         self._lock = threading.RLock()

@@ -23,7 +23,7 @@ from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK
 TEXT_CHARACTERS = NAME_CHARACTERS
 """The most characters of a name or version, and of each name in a list. Longer texts are cut when read."""
 REASON_CHARACTERS = 1024
-"""The most characters of a sentence, which may contain names and versions. Longer sentences are cut."""
+"""The maximum number of characters of a sentence. A sentence may contain names and versions; a longer one is cut."""
 TRACEBACK_CHARACTERS = 4096
 """The most characters of a traceback. Of a longer traceback, the end is kept."""
 LINE_CHARACTERS = 8192

@@ -84,7 +84,9 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """Return whether a reader may request the part at `offset`. A host far behind waits for another host's copy."""
+        """Return whether a reader may request the part at `offset`. A host that is far behind the other readers may
+        not.
+        """
         if reader.host is None or offset >= self._ends:
             return True
         if self._repeated_bytes < REPEATED_MOST * self.n_bytes:

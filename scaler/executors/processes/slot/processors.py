@@ -245,7 +245,7 @@ class Processors:
         self._blocked[processor.number] = task
 
     def ask(self, processor: ProcessorRecord) -> None:
-        """Record that the blocked task of a processor can resume, and requests the slot."""
+        """Note that the blocked task of a processor can resume, and that it requests the slot."""
         self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:

@@ -117,7 +117,9 @@ class SlotTurns:
         return active
 
     def let_end(self, processor: ProcessorRecord) -> None:
-        """Let a resumable task of this processor resume at once, without the slot, because a task must end."""
+        """Let the resumable task of this processor, if there is one, resume at once without the slot, because it must
+        end.
+        """
         if processor.state is RESUMABLE:
             self._resume_loose(processor)
 

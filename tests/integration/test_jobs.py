@@ -49,6 +49,11 @@ def waits(gate: str, x: int) -> int:
     return x
 
 
+def begins_and_waits(file: str, gate: str, x: int) -> int:
+    begun(file, x, 0.0)
+    return waits(gate, x)
+
+
 def fails_at_sevens(x: int) -> int:
     if x % 7 == 3:
         raise ValueError(f"bad {x}")
@@ -147,12 +152,20 @@ def test_an_abandoned_map_stops_no_other_map_of_the_same_client(client: Client, 
 
 
 def test_a_map_that_timed_out_starts_no_further_rows(client: Client, tmp_path: Path) -> None:
-    items = [(str(tmp_path / "ran"), x, float(x > 3)) for x in range(20)]
-    with pytest.raises(TimeoutError):
-        client.map(noted, items, job="too late", timeout=0.3)
+    ran, gate = tmp_path / "ran", tmp_path / "gate"
+    items = [(str(ran), str(gate), x) for x in range(20)]
+    for seconds in (0.3, 3, 30):  # a busy machine may start no row in the first time-out
+        with pytest.raises(TimeoutError):
+            client.map(begins_and_waits, items, job="too late", timeout=seconds)
+        if ran.exists():
+            break
+    gate.touch()
     job = client.job("too late")
-    done = job.progress().done
-    wait_until(lambda: job.progress().done > done, "what ran has ended")
+    wait_until(lambda: job.progress().done == len(ran.read_text().split()), "what ran has ended")
+    n_ran = job.progress().done
+    assert client.map(double, rows(50)) == [2 * x for x in range(50)]  # rows of the job would run meanwhile
+    assert (len(ran.read_text().split()), job.progress().done) == (n_ran, n_ran)
+    assert 0 < n_ran < len(items)
     assert job._info()["readers"] == 0
     job.forget()
 

@@ -530,8 +530,8 @@ class WorkerProxy(Actor):
         self._free(*self._orphans.keep_only(held))
         self._report_allocations()
         for task_id, attempt in held.items():
-            mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
-            if mine is None or mine.attempt != attempt:
+            mine, orphan = self._runs.get(TaskId(task_id)), self._orphans.find(TaskId(task_id), attempt)
+            if mine.attempt != attempt if mine is not None else (orphan is None or orphan.canceled):
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
 
     @handles(ConnectionLost)

@@ -739,6 +739,14 @@ def test_resources_of_orphaned_runs_are_unsure_until_their_tasks_have_claimed_th
     assert (joined.taken, joined.is_unsure) == ((), False)
 
 
+def test_the_cancel_of_an_orphaned_run_is_resent_in_a_new_session(bench: Bench) -> None:
+    scene = Scene(bench, held=[(task_id(0), 4), (task_id(1), 4)])
+    scene.tell(CancelRun(task_id(0), 4))
+    scene.forget()
+    scene.reconnect(HELD_RUN.pack(task_id(0), 4, INDEX) + HELD_RUN.pack(task_id(1), 4, INDEX))
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 4)]
+
+
 # Clients that request explanations of a run
 
 

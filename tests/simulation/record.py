@@ -216,7 +216,9 @@ class Record:
             ViolationError: if there was one before, and nothing was lost between their orders, or there must be one.
         """
         self.keys[task_id] = script.key
-        if script.key in self.acknowledged:
+        ordered_at = self.numbered.get(attempt, self.world.now)
+        was_lost = any(name == agent and ordered_at <= at for at, name in self.losses)  # it may not know that yet
+        if script.key in self.acknowledged and not was_lost:
             raise ViolationError(f"row {script.key} of a job begins on {processor}, and was acknowledged")
         if attempt in self.for_nobody:
             raise ViolationError(f"row {script.key} of a map begins on {processor}, and no program is there")

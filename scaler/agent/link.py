@@ -303,11 +303,11 @@ class AgentLink(Actor):
         if self._devices is not None:
             self._devices.end(results)
         self._send(results)
-        kept = {result.worker for result in results if result.location}
+        kept = [result for result in results if result.location]
         if kept:
-            for result in results:
+            for result in kept:
                 self._requested.pop(ObjectId(result.task_id), None)  # it was made here meanwhile
-            self._objects.send(ValuesKept(kept))
+            self._objects.send(ValuesKept({result.worker for result in kept}))
 
     @handles(Batch[RunOutput])
     def _runs_printed(self, lines: Batch[RunOutput]) -> None:

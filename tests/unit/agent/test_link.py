@@ -686,6 +686,21 @@ def keeper() -> Bench:
     return bench
 
 
+def test_only_the_request_for_a_value_that_was_made_here_meanwhile_is_not_repeated(keeper: Bench) -> None:
+    made, failed = tasks = [keeper.task() for _ in range(2)]
+    keeper.tell(Batch[RunTask](tasks), *(FetchForWorker(ObjectId(task.task_id)) for task in tasks))
+    frames = SharedBlock.of([bytes(100_000)]).map(remember=True)
+    results = [
+        RunResult(made.task_id, 0, made.attempt, TaskStatus.SUCCESS, b"", 1, frames),
+        RunResult(failed.task_id, 0, failed.attempt, TaskStatus.FAILED, b"", 1, ()),
+    ]
+    keeper.tell(Batch[RunResult](results))
+    keeper.door.take()
+    keeper.reconnect()
+    requested = [item.object_id for item in keeper.door.take() if type(item) is ObjectRequest]
+    assert requested == [failed.task_id]
+
+
 def test_a_drain_ends_after_sending_the_results_that_only_this_node_has(keeper: Bench) -> None:
     keeper.door.take()
     keeper.tell(Leave("SIGTERM", drain_seconds=60))

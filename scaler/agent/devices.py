@@ -91,7 +91,7 @@ class Devices:
 
 
 def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
-    """Check that a cluster offers no more GPUs than CUDA_VISIBLE_DEVICES names, if this variable is set.
+    """Check that CUDA_VISIBLE_DEVICES, if it is set, names at least as many GPUs as a cluster offers.
 
     Raises:
         ConfigError: if a cluster of local processes or threads offers more GPUs than the variable names.

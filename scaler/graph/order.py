@@ -24,7 +24,7 @@ BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
 """The environment variable that chooses the back-end: `auto`, `python` or `graphblas`."""
 
 IMPORT_PAYS_NODES = 3_000_000
-"""The fewest calls for which `auto` imports python-graphblas: for so many, it saves more time than its import takes."""
+"""The fewest calls for which `auto` imports python-graphblas: it saves more time than its import takes."""
 
 USE_PAYS_NODES = 20_000
 """The fewest calls for which `auto` uses python-graphblas, if it is imported already."""

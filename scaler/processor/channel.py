@@ -68,7 +68,7 @@ class Channel:
         self._descriptors: deque[int] = deque()
         """descriptors of received blocks whose messages are not complete yet"""
         self._error: ChannelClosedError | None = None
-        """why no more data can be received; raised after all earlier messages were returned"""
+        """why nothing further can be received; raised after all earlier messages were returned"""
         self._pending: deque[tuple[Any, SharedBlock | None]] = deque()
         self.descriptor = connection.fileno()
 

@@ -55,8 +55,10 @@ class ClientSettings(NamedTuple):
 
 
 def address_from_settings() -> str | None:
-    """Return the address in the environment or `scaler.toml`; None if there is none. Raise `ConfigError` if it is
-    invalid.
+    """Return the address from the environment or `scaler.toml`; None if neither has an address.
+
+    Raises:
+        ConfigError: if the address is invalid.
     """
     return configured_values(ClientConfig, ("address",)).get("address")
 

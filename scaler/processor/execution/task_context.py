@@ -1,7 +1,7 @@
 """ProcessorTaskContext: the context of clients in the tasks of a processor. A task that waits gives up its slot.
 
 The context reports to the agent when the first wait of the running task starts, and when its last wait ends. After a
-wait, the main thread requests permission to resume, so that no more tasks run at once than there are workers. After a
+wait, the main thread requests permission to resume, so that at most one task of each worker runs at a time. After a
 time-out, the thread resumes without permission, because the nested task that it waited for may hold the slot forever.
 Other threads never need permission: the holder of the slot might be joining such a thread. For the same reason a task
 counts as waiting as long as any of its threads waits.

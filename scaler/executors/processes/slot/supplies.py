@@ -68,8 +68,8 @@ class Supplies:
             self._clean(processor)
 
     def _clean(self, processor: ProcessorRecord) -> None:
-        """Drop objects that no task has needed since the last collection. Do nothing if there are none and the
-        processor was idle.
+        """Drop objects that were not needed by any task since the last collection. An idle processor without such
+        objects is left alone.
         """
         stock = self._stocks[processor.number]
         unused = stock.has - stock.used

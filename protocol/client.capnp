@@ -165,7 +165,7 @@ struct ClientHeartbeat {
   # Sent every few seconds; a silent client is taken for dead.
   count @0 :UInt32;           # number of items
   sentNs @1 :Data;            # UInt64 column: the client's own clock in nanoseconds; echoed as it is
-  hasUnsaid @2 :Data;         # byte column: 1 = some open work has not been sent yet; 0 = all was sent, or unknown
+  hasUnsent @2 :Data;         # byte column: 1 = some open work has not been sent yet; 0 = all was sent, or unknown
 }
 
 struct ClientHeartbeatEcho {

@@ -72,6 +72,10 @@ def _no_client(_object_id: ObjectId) -> ClientId | None:
     return None
 
 
+def _no_result(_object_id: ObjectId, _client: ClientId) -> int | None:
+    return None
+
+
 def _nothing_awaited(_host: ActorRef) -> set[ObjectId]:
     return set()
 
@@ -106,6 +110,8 @@ class Services:
     """returns the only client that may send the bytes of an object; None if the object is a function or unknown"""
     maker_of: Callable[[ObjectId], ClientId | None] = _no_client
     """returns the client whose task has this object as its result; None if the object is not a result, or is unknown"""
+    result_bytes: Callable[[ObjectId, ClientId], int | None] = _no_result
+    """returns the size of a result that a client has not dropped; None if the result is lost or unknown"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has requested and that have not been sent to the agent"""
     audit: WriteAudit = no_audit

@@ -150,6 +150,7 @@ class SchedulerTree:
             is_stored=self.objects.objects.__contains__,
             supplier_of=self.objects.supplier_of,
             maker_of=self.objects.maker_of,
+            result_bytes=self.objects.result_bytes,
             awaited_by=self.objects.awaited_by,
             audit=self._audit,
         )

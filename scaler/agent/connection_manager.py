@@ -143,7 +143,6 @@ class ConnectionManager:
             states.OPEN: self._open,
             states.HELLO: self._send_hello,
             states.RESUME: self._resume,
-            states.RESUBMIT: self._start_session,
             states.START_OVER: self._start_over,
             states.HEARTBEAT: self._send_heartbeat,
             states.CLOSE: self._hang_up,
@@ -205,25 +204,17 @@ class ConnectionManager:
         self._note_up(version)
         self._edge.resume(self._reply_acknowledged)
 
-    def _start_session(self, version: str) -> None:
-        self._edge.begin()
-        self._session_state.report_kept_objects()
-        self._send_initial_items(version)
-
     def _start_over(self, version: str) -> None:
-        on_their_way = self._edge.session.pipe.on_their_way()
+        has_ended = self.conversation.has_other_scheduler
+        in_transit = self._edge.session.pipe.on_their_way() if has_ended else ()
         self._edge.begin()
-        self._session_state.start_over(on_their_way)
-        self._send_initial_items(version)
+        self._note_up(version)
+        self._edge.send(self._session_state.start_over(in_transit))
 
     def _note_up(self, version: str) -> None:
         logger.info("link to %s up: scheduler %s", self._config.endpoint, version)
         self._absent_since = None
         self._refused_because = ""
-
-    def _send_initial_items(self, version: str) -> None:
-        self._note_up(version)
-        self._edge.send(self._session_state.initial_items())
 
     def _send_heartbeat(self, _text: str) -> None:
         self._edge.send_unnumbered(WorkerHeartbeat(int(self._now() * 1e9)))

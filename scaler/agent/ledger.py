@@ -117,17 +117,17 @@ class Ledger:
         """Return a report of each blocked task, for a new session."""
         return Batch[RunBlocked](self._blocked.values())
 
-    def keep_for_next_scheduler(self, on_their_way: Iterable[Any] = ()) -> None:
-        """Keep all open tasks and results for another scheduler, which numbers its attempts in another way.
+    def keep_for_new_session(self, in_transit: Iterable[Any] = ()) -> None:
+        """Keep all open tasks and results for a new session; another scheduler numbers its attempts in another way.
 
         A result fails if `TRIES_MOST` successive schedulers ended while the result was being sent to them.
 
         Args:
-            on_their_way: large items of which all or a part was sent to the last scheduler, without acknowledgement.
+            in_transit: large items that were being sent, and not acknowledged, when the last scheduler ended.
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
-        left = {(item.task_id, item.attempt) for item in on_their_way if type(item) is RunResult}
+        left = {(item.task_id, item.attempt) for item in in_transit if type(item) is RunResult}
         self._deaths = {run: known.get(run, 0) + (run in left) for run in known.keys() | left if run in kept}
         for run in [run for run, times in self._deaths.items() if times >= TRIES_MOST]:
             del self._deaths[run]

@@ -59,8 +59,16 @@ class SessionState:
             self._workers[worker].send(SplitAll())
         return splits
 
-    def initial_items(self) -> list[Any]:
-        """Return the items that are sent first in a session."""
+    def start_over(self, in_transit: Sequence[Any] = ()) -> list[Any]:
+        """Keep all runs and results for a new session. Return the items that are sent first in it.
+
+        The object cache reports its objects again, since orders to delete some may have been lost.
+
+        Args:
+            in_transit: large items that were being sent when the last scheduler ended.
+        """
+        self.ledger.keep_for_new_session(in_transit)
+        self._objects.send(ReportKeptObjects())
         return [
             *([] if self.closed is None else [WorkersClosed(self.closed)]),
             *([WorkersPaused(len(self._paused))] if self._paused else []),
@@ -70,19 +78,6 @@ class SessionState:
             *self.ledger.blocked(),
             *([] if self.drain is None else [self.drain]),
         ]
-
-    def report_kept_objects(self) -> None:
-        """Make the object cache report its objects again, since orders to delete some may have been lost."""
-        self._objects.send(ReportKeptObjects())
-
-    def start_over(self, on_their_way: Sequence[Any]) -> None:
-        """Keep all runs and results for another scheduler, which adopts what its clients want and cancels the rest.
-
-        Args:
-            on_their_way: large items of which all or a part was sent to the last scheduler, without acknowledgement.
-        """
-        self.ledger.keep_for_next_scheduler(on_their_way)
-        self.report_kept_objects()
 
     def recall_queued(self) -> None:
         """Ask the workers to return the tasks that have not started."""

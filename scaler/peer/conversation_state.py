@@ -30,6 +30,8 @@ class ConversationState:
         self.state: State = states.DISCONNECTED
         self.scheduler_id = NO_ID
         """the id of the last scheduler that accepted a hello"""
+        self.has_other_scheduler = False
+        """whether the last welcome came from another scheduler than the welcome before"""
         self.next_at = -inf
         self._times = Times(patience)
         self._is_waiting = is_waiting
@@ -63,11 +65,10 @@ class ConversationState:
         if self.state is not states.GREETING:
             return NOTHING
         self._times.limit_heartbeat(dead_after_seconds)
-        is_other = self.scheduler_id not in (NO_ID, scheduler_id)
+        self.has_other_scheduler = self.scheduler_id not in (NO_ID, scheduler_id)
         self.scheduler_id = scheduler_id
-        if is_other:
-            return self.happened(states.REPLACED, now)
-        return self.happened(states.RESUMED if is_resumed else states.RESET, now)
+        goes_on = is_resumed and not self.has_other_scheduler
+        return self.happened(states.RESUMED if goes_on else states.NEW_SESSION, now)
 
     def refused(self, is_certain: bool, now: float) -> Action:
         """Return what to do after a refusal.

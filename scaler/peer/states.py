@@ -23,8 +23,7 @@ FINAL = frozenset({ENDED})
 PAUSE_OVER = Event("pause over")  # the pause before the next connection has passed
 OPENED = Event("opened")  # there is a new connection
 RESUMED = Event("resumed")  # the scheduler has accepted the hello (a welcome), and has kept the session
-RESET = Event("reset")  # a welcome, with which a new session starts, for instance the first one
-REPLACED = Event("replaced")  # a welcome from another scheduler than the last one
+NEW_SESSION = Event("new session")  # a welcome that starts a session: the first one, or one that replaces the last one
 REFUSED = Event("refused")  # the hello was not accepted, or it is impossible to connect to the address
 HELLO_REQUESTED = Event("hello requested")  # the scheduler asks for a hello, because it does not know this connection
 CONNECTION_LOST = Event("connection lost")  # the connection was closed, or it is unknown what this peer has sent on it
@@ -43,8 +42,7 @@ NOTHING = Action("nothing")
 OPEN = Action("open")  # open a new connection; the event `opened` or `refused` follows
 HELLO = Action("hello")  # send the hello, as the first message of the connection
 RESUME = Action("resume")  # resend all messages that the scheduler has not acknowledged, and continue
-RESUBMIT = Action("resubmit")  # submit all open work again
-START_OVER = Action("start over")  # forget what the last scheduler knew, then submit all open work again
+START_OVER = Action("start over")  # submit all open work again, or report all runs; at first there is none
 HEARTBEAT = Action("heartbeat")  # send a heartbeat
 CLOSE = Action("close")  # close the connection
 SEEK = Action("seek")  # stop reading the connection, but close it only when the next one is up, or is silent, too
@@ -71,8 +69,7 @@ TRANSITIONS: dict[State, dict[Event, tuple[State, Action]]] = {
     },
     GREETING: {
         RESUMED: (CONNECTED, RESUME),
-        RESET: (CONNECTED, RESUBMIT),
-        REPLACED: (CONNECTED, START_OVER),
+        NEW_SESSION: (CONNECTED, START_OVER),
         REFUSED: (ENDED, END),
         **_LOST,
         TIMED_OUT: (GREETING, EXPIRE),

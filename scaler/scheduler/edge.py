@@ -56,7 +56,7 @@ UNREAD_SECONDS = 0.25
 FLOOD_SECONDS = 0.05
 """How often the edge checks, under load, for peers that send far more than the scheduler reads."""
 UNACKNOWLEDGED_SECONDS = 10.0
-"""The time without an acknowledgement after which a peer's session is reset, if too many bytes wait for the peer."""
+"""The time without an acknowledgement after which a peer for which too many bytes wait must start a new session."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
@@ -277,7 +277,7 @@ class SchedulerEdge:
         return bool(goodbyes)
 
     def _drop(self, peer: Peer, error: Exception) -> None:
-        """Reset the session of a peer that sent an unreadable message. Without a reset, it would resend the message."""
+        """Have a peer that sent an unreadable message start a new session. Else it would resend the message."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
         refusal = HelloRequest(f"a message from you cannot be read: {error}")
@@ -341,7 +341,7 @@ class SchedulerEdge:
                 self._check_unacknowledged(peer)
 
     def _check_unacknowledged(self, peer: Peer) -> None:
-        """Reset the session of a peer that acknowledges nothing while more bytes than the limit wait for the peer."""
+        """Invalidate the session of a peer that acknowledges nothing while more bytes than the limit wait for it."""
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
         if acknowledged != pipe.acknowledged:
@@ -349,19 +349,21 @@ class SchedulerEdge:
         elif now - since > UNACKNOWLEDGED_SECONDS and pipe.size_bytes() > self._kept_bytes:
             kept, seconds = self._kept_bytes, UNACKNOWLEDGED_SECONDS
             reason = f"more than {kept} bytes wait, and nothing was acknowledged for {seconds:g} s"
-            logger.warning("reset the session of %s: %s", peer.connection.hex(), reason)
-            self._reset_session(peer, reason)
+            logger.warning("the peer %s must start a new session: %s", peer.connection.hex(), reason)
+            self._invalidate(peer, reason)
 
     def _send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         self._listener.send(connection, header, frames)
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items for a disconnected peer if they exceed the limit. The session of the peer is reset later."""
+        """Drop the items for a disconnected peer if they exceed the limit. The peer starts a new session later."""
         if peer.is_invalid:
             peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
-            logger.warning("more than %d bytes wait for a disconnected peer: they are dropped", self._kept_bytes)
+            logger.warning(
+                "more than %d bytes wait for a disconnected peer: all but results are dropped", self._kept_bytes
+            )
             peer.invalidate()
 
     def _send_last(self, peer: Peer, connection: Connection) -> None:
@@ -381,11 +383,11 @@ class SchedulerEdge:
             self.undeliverable += 1
 
     def _give_up(self, peer: Peer, error: Exception) -> None:
-        """Reset the session of a peer for which items cannot be encoded."""
+        """Invalidate the session of a peer for which items cannot be encoded."""
         logger.error("items for %s cannot be encoded", peer.connection.hex(), exc_info=error)
-        self._reset_session(peer, "the scheduler could not encode a message to you")
+        self._invalidate(peer, "the scheduler could not encode a message to you")
 
-    def _reset_session(self, peer: Peer, reason: str) -> None:
+    def _invalidate(self, peer: Peer, reason: str) -> None:
         connection = peer.connection
         peer.garbled += 1
         peer.invalidate()

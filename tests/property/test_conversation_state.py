@@ -86,7 +86,7 @@ def test_a_hello_comes_first_and_each_wait_has_an_end(
         assert (peer.said is None) == (conversation.state in (states.DISCONNECTED, states.ENDED))
         if conversation.state is states.CONNECTED:
             assert peer.said is not None
-            assert set(peer.said) & {states.RESUME, states.RESUBMIT, states.START_OVER}
+            assert set(peer.said) & {states.RESUME, states.START_OVER}
 
 
 @given(a_patience, st.lists(a_step, max_size=20))

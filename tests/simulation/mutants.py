@@ -128,12 +128,12 @@ def _done_is_not_done() -> AbstractContextManager[None]:
 
 
 def _fetches_are_only_said_again() -> AbstractContextManager[None]:
-    def on_other_scheduler(self: LargeResults) -> None:
+    def start_over(self: LargeResults, has_ended: bool) -> None:
         for object_id in self.requests:
             self.unread.pop(object_id, None)
         self.unread.mark_lost(())
 
-    return _replaced((LargeResults, "on_other_scheduler", on_other_scheduler))
+    return _replaced((LargeResults, "start_over", start_over))
 
 
 @contextmanager

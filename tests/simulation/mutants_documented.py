@@ -105,13 +105,13 @@ def _nothing_is_adopted() -> AbstractContextManager[Any]:
 
 
 def _results_end_with_their_scheduler() -> AbstractContextManager[Any]:
-    keep = Ledger.keep_for_next_scheduler
+    keep = Ledger.keep_for_new_session
 
     def drop(self: Ledger, *arguments: Any) -> None:
         keep(self, *arguments)
         self._kept.clear()
 
-    return patch.object(Ledger, "keep_for_next_scheduler", drop)
+    return patch.object(Ledger, "keep_for_new_session", drop)
 
 
 def _closed_is_silent() -> AbstractContextManager[Any]:

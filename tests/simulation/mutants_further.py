@@ -10,10 +10,11 @@ from typing import Any
 from unittest.mock import patch
 
 from scaler.actors.messages.adoption import AdoptRun, RunsLost
+from scaler.actors.messages.peers import StartOver
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.agent_session import AgentSession
-from scaler.actors.sessions.client_session import Resubmission
+from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import Adoption
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.agent.ledger import Ledger
@@ -97,11 +98,12 @@ def _tasks_overtake_their_objects() -> AbstractContextManager[Any]:
 
 
 def _what_was_not_heard_is_not_told_again() -> AbstractContextManager[Any]:
-    return patch.object(Peer, "unacknowledged", lambda *_: [])
+    start_over = Peer.start_over
+    return patch.object(Peer, "start_over", lambda self, dial: start_over(self, dial)[:0])
 
 
 def _what_has_ended_is_forgotten() -> AbstractContextManager[Any]:
-    return patch.object(Resubmission, "still_to_run", lambda _self, batch, _open_tasks: batch)
+    return patch.object(ClientSession, "_unknown_rows", lambda _self, spec, _known: [spec])
 
 
 def _runs_lost_are_not_known() -> AbstractContextManager[Any]:
@@ -109,9 +111,9 @@ def _runs_lost_are_not_known() -> AbstractContextManager[Any]:
 
 
 def _cancels_are_said_once() -> AbstractContextManager[Any]:
-    compare = WorkerProxy._compare
+    compare = WorkerProxy.handlers[StartOver]
 
-    def without_canceled(self: WorkerProxy, resumed: Any) -> None:
+    def without_canceled(self: WorkerProxy, started: StartOver) -> None:
         canceled = [run for run in self._runs.values() if run.canceled]
         said = [(RunCancel, run.spec.task_id) for run in canceled]
         put = self._outbox.put
@@ -121,9 +123,9 @@ def _cancels_are_said_once() -> AbstractContextManager[Any]:
                 put(peer, item)
 
         with patch.object(self._outbox, "put", put_others):
-            compare(self, resumed)
+            compare(self, started)
 
-    return patch.object(WorkerProxy, "_compare", without_canceled)
+    return patch.dict(WorkerProxy.handlers, {StartOver: without_canceled})
 
 
 def _who_waits_is_not_suspected() -> AbstractContextManager[Any]:

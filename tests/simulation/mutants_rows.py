@@ -19,7 +19,6 @@ from scaler.actors.messages.tasks import TaskSplit
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.worker_loads import WorkerLoads
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.sessions.resubmission import Resubmission
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers import ranges
 from scaler.actors.workers.worker_proxy import WorkerProxy
@@ -28,7 +27,7 @@ from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.slot import Slot
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.rows import calls_of, unpack
+from scaler.wire.messages.rows import calls_of, row_ids, unpack
 from scaler.wire.messages.worker import RunSplit
 from tests.simulation.mutants import Mutant
 
@@ -79,7 +78,13 @@ def _a_crash_blames_the_row_before() -> Patches:
 
 
 def _what_is_known_in_part_begins_again() -> Patches:
-    return patch.object(Resubmission, "knows_any", lambda *_: False)
+    known_rows = ClientSession._unknown_rows
+
+    def whole(self: ClientSession, spec: Any, known: Any) -> Any:
+        is_known = not spec.rows or known.issuperset(row_ids(spec.task_id, spec.rows))
+        return known_rows(self, spec, known) if is_known else [spec]
+
+    return patch.object(ClientSession, "_unknown_rows", whole)
 
 
 def _a_range_is_one_place() -> Patches:

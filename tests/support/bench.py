@@ -43,7 +43,7 @@ class RecordingOutbox(Outbox):
     def sent_to(self, peer: Peer) -> list[Any]:
         """Return the items for a peer since the last call."""
         sent = list(peer.pipe.unacknowledged())
-        peer.reset()
+        peer.start_over(0)
         return sent
 
 

@@ -88,13 +88,6 @@ class HostHasAll:
 
 
 @message
-class HostIsBack:
-    """agent session -> object store: the agent has reconnected, and may have missed requests."""
-
-    host: ActorRef
-
-
-@message
 class ObjectLost:
     """object store -> client session or graph: an object was lost with its host, which `reason` names."""
 
@@ -175,7 +168,12 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left. Values that no other host has are lost, for this `reason`."""
+    """agent session -> object store: the session of the agent has ended, or the agent has started over.
+
+    Attributes:
+        reason: why values that no other host has are lost; empty: the agent has started over, and none is lost. It
+            requests objects again, and may have missed requests.
+    """
 
     host: ActorRef
     reason: str = "its host is gone"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler.actors.insight.events import Departure, PeerIdentity
+from scaler.actors.peers.hellos import HeldRun
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.ids import Connection, ObjectId
@@ -12,7 +13,7 @@ from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.report import Report
-from scaler.wire.messages.client import ClientHello, InfoRequest
+from scaler.wire.messages.client import ClientHello, InfoRequest, TaskResult
 from scaler.wire.messages.worker import RunTask, WorkerHello
 
 
@@ -50,16 +51,25 @@ class KeysEnded:
 
 @message
 class Resumed:
-    """acceptor -> session: the peer has reconnected.
+    """acceptor -> session -> worker proxies: the peer has reconnected, and resumes its pipe."""
+
+    connection_number: int
+
+
+@message
+class StartOver:
+    """acceptor -> session -> worker proxies: the peer has reconnected, and starts a new session with a new pipe.
 
     Attributes:
-        held: the packed runs that an agent still has; empty if the session resumes.
-        goes_on: whether the session resumes; if not, unacknowledged messages are lost.
+        held: the runs that an agent has, by its hello.
+        is_complete: whether these are all runs; False if there are too many for a hello.
+        results: the results that a client has not acknowledged in the last session.
     """
 
     connection_number: int
-    held: bytes
-    goes_on: bool = False
+    held: Sequence[HeldRun] = ()
+    is_complete: bool = True
+    results: Sequence[TaskResult] = ()
 
 
 @message

@@ -33,7 +33,6 @@ from scaler.actors.messages.objects import (
     DeleteObject,
     FetchObject,
     HostHasAll,
-    HostIsBack,
     HostLeft,
     ObjectCame,
     ObjectLost,
@@ -228,18 +227,6 @@ class ObjectStore(Actor):
             self._answer_waiting(object_id, stored, ())
         stream.add(part.offset, data)
 
-    @handles(HostIsBack)
-    @charged_to("host")
-    def _host_is_back(self, back: HostIsBack) -> None:
-        for object_id in self._table.located.get(back.host, ()):
-            stored = self._objects[object_id]
-            if stored.waiting:
-                self._ask_for(object_id, stored)
-            if stored.stream is not None:
-                stored.stream.ask_again((back.host, stored.location))
-        for object_id in list(self._copies.objects.get(back.host, ())):
-            self._reset_host(object_id, back.host)
-
     def _reset_host(self, object_id: ObjectId, host: ActorRef) -> None:
         stored = self._objects.get(object_id)
         if stored is not None and stored.reset_host(host):
@@ -259,6 +246,16 @@ class ObjectStore(Actor):
         stored = self._objects.get(object_id)
         if stored is not None and stored.source is left.host:
             self._lose(object_id, stored, left.host, left.reason)
+
+    def _ask_source(self, object_id: ObjectId, left: HostLeft) -> None:
+        """Repeat the requests for an object to an agent that has started over."""
+        stored = self._objects.get(object_id)
+        if stored is None or stored.source is not left.host:
+            return
+        if stored.waiting:
+            self._ask_for(object_id, stored)
+        if stored.stream is not None:
+            stored.stream.ask_again((left.host, stored.location))
 
     def _lose(self, object_id: ObjectId, stored: StoredObject, host: ActorRef, reason: str) -> None:
         """Choose another host for an object that its keeper has lost. Without a copy, report the loss."""
@@ -509,12 +506,13 @@ class ObjectStore(Actor):
     @handles(HostLeft)
     def _host_left(self, left: HostLeft) -> None:
         self._table.pending.leave(left.host)
-        ids = list(self._table.located.get(left.host, ()))
-        self._slices.add(lambda object_id: self._lose_if_source(object_id, left), ids)
+        step = self._lose_if_source if left.reason else self._ask_source
+        self._slices.add(partial(step, left=left), list(self._table.located.get(left.host, ())))
         for object_id in list(self._copies.objects.get(left.host, ())):
             self._reset_host(object_id, left.host)
-        for object_id in self._copies.remove_host(left.host):
-            self._retained.remove(object_id)
+        if left.reason:
+            for object_id in self._copies.remove_host(left.host):
+                self._retained.remove(object_id)
 
     def _retain(self, object_id: ObjectId, size_bytes: int) -> None:
         self._retained.add(object_id, self.now() + self._retention_seconds, size_bytes)

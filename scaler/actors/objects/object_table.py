@@ -208,6 +208,15 @@ class ObjectTable:
         stored = self.objects.get(object_id)
         return stored.supplier if stored is not None and stored.is_result else None
 
+    def result_bytes(self, object_id: ObjectId, client: ClientId) -> int | None:
+        """Return the size of a result that a client has not dropped, at least 1: of a copy on a host it is unknown.
+
+        Return None if the result is lost, or the object is no result of the client.
+        """
+        stored = self.objects.get(object_id)
+        is_known = stored is not None and stored.is_result and stored.supplier == client and client in stored.owners
+        return max(1, stored.size_bytes) if stored is not None and is_known and not stored.lost else None
+
     def statistics(self) -> dict[str, int]:
         """Return the numbers of objects, of their bytes and owners, and of functions that exist only on hosts."""
         return {

@@ -27,6 +27,7 @@ from scaler.actors.messages.peers import (
     Resumed,
     SessionEnded,
     ShutdownRequested,
+    StartOver,
     StopAgent,
     WorkersArrived,
     WorkersChanged,
@@ -56,7 +57,7 @@ from scaler.keys.allowed import KEY_SHOWN
 from scaler.kit import Actor, ActorRef, ChildFailed, MessageRefused, charged_to, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.accounts import number_of
-from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
+from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
 from scaler.wire.messages.common import PROTOCOL_VERSION, RESUMING, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -65,7 +66,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
-from scaler.wire.messages.worker import WorkerHeartbeatEcho, WorkerHello
+from scaler.wire.messages.worker import HELD_MOST, WorkerHeartbeatEcho, WorkerHello
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class Acceptor(Actor):
     def _client_arrived(self, arrived: ClientArrived) -> None:
         hello, connection = arrived.hello, arrived.connection
         key = ("client", hello.client_id)
-        if self._is_answered(arrived, SCHEDULER_TO_CLIENT, key, b""):
+        if self._is_answered(arrived, SCHEDULER_TO_CLIENT, key):
             return
         agent = self._directory.agents_by_token.get(hello.agent_token)
         if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
@@ -137,15 +138,13 @@ class Acceptor(Actor):
         self._directory.add(peer, session, connection)
         self._reply(peer, is_resumed=False)
 
-    def _is_answered(
-        self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey, held: bytes
-    ) -> bool:
+    def _is_answered(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
         """Return whether a hello needs no new session: it is repeated, is refused, or resumes a session."""
         if self._directory.is_spent(arrived.connection) or self._refused(arrived, outgoing, key):
             return True
         known = self._present(key)
         if known is not None:
-            self._resume(known, arrived, held)
+            self._resume(known, arrived)
         return known is not None
 
     def _new_peer(
@@ -162,8 +161,8 @@ class Acceptor(Actor):
         peer = self._directory.peers.get(key)
         return peer if peer is not None and not peer.session.is_stopped() else None
 
-    def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
-        """Resume a session, or reset it if that is impossible. Ignore a hello that is older than the last one."""
+    def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived) -> None:
+        """Resume a session, or start a new one if that is impossible. Ignore a hello older than the last one."""
         hello = arrived.hello
         if 0 < hello.dial < peer.dial:
             self._directory.spend(arrived.connection, peer)
@@ -181,16 +180,13 @@ class Acceptor(Actor):
         peer.last_received_at = self.now()  # its time-out may expire in this turn
         # A peer that missed the reply that started this session requests to resume an earlier session.
         is_the_same = hello.resumes == RESUMING and hello.begun in (0, peer.begun)
-        is_resumed = is_the_same and peer.resume(hello.heard)
-        # Unacknowledged results are resent: the peer resubmits their tasks, which must not run again.
-        results = [] if is_resumed else peer.unacknowledged(TaskResult)
-        if not is_resumed:
-            peer.reset()
-            peer.begun = hello.dial
-        self._reply(peer, is_resumed=is_resumed)
-        for result in results:
-            self._outbox.put(peer, result)
-        peer.session.send(Resumed(peer.connection_number, held, is_resumed))
+        if is_the_same and peer.resume(hello.heard):
+            self._reply(peer, is_resumed=True)
+            peer.session.send(Resumed(peer.connection_number))
+            return
+        results, held = peer.start_over(hello.dial), held_by(hello) if isinstance(hello, WorkerHello) else ()
+        self._reply(peer, is_resumed=False)
+        peer.session.send(StartOver(peer.connection_number, held, len(held) < HELD_MOST, results))
 
     def _owner_of(self, arrived: ClientArrived | AgentArrived) -> Owner:
         return arrived.owner or self._directory.owners.nobody
@@ -207,7 +203,7 @@ class Acceptor(Actor):
     def _agent_arrived(self, arrived: AgentArrived) -> None:
         hello, connection = arrived.hello, arrived.connection
         key = ("cluster", hello.agent_id)
-        if self._is_answered(arrived, SCHEDULER_TO_AGENT, key, hello.held) or self._must_wait(arrived):
+        if self._is_answered(arrived, SCHEDULER_TO_AGENT, key) or self._must_wait(arrived):
             return
         hello = self._directory.worker_names.take(hello)
         peer = self._new_peer(replace(arrived, hello=hello), key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)

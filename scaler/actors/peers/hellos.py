@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -68,14 +67,6 @@ def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[He
         else:
             refused.append(RunCancel(run.task_id, run.worker, run.attempt))
     return of_workers, refused
-
-
-def runs_by_worker(held: bytes) -> dict[int, bytes]:
-    """Return the held runs in a hello, packed as in the hello, by number of the worker."""
-    by_worker: defaultdict[int, bytearray] = defaultdict(bytearray)
-    for run in HELD_RUN.iter_unpack(held):
-        by_worker[run[2]] += HELD_RUN.pack(*run)
-    return {worker: bytes(runs) for worker, runs in by_worker.items()}
 
 
 def listed(names: Sequence[str]) -> str:

@@ -15,9 +15,16 @@ from scaler.errors import ProtocolError
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
+from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import RunTask
+
+RESULT_BYTES_MOST = 64 * 1024 * 1024
+"""The most bytes of results of dropped pipes that are kept for each client. Tasks of further results run again."""
+
+RESULT_BYTES = 200
+"""The bytes that a result takes beside its payload."""
 
 PeerKey: TypeAlias = tuple[str, bytes]
 """The key of a peer: the kind of peer, and the id in the hello of the peer."""
@@ -104,6 +111,7 @@ class Peer:
         "put",
         "python",
         "resends",
+        "results",
         "session",
         "tasks_announced",
         "unnumbered",
@@ -161,6 +169,8 @@ class Peer:
         """unnumbered items, such as replies, sent before all other items and on the current connection only"""
         self.resends: list[Message] = []
         """unacknowledged messages of former connections, to be sent again"""
+        self.results: list[TaskResult] = []
+        """unacknowledged results from dropped pipes, for the new session of a client"""
         self._open_pipe()
 
     def _open_pipe(self) -> None:
@@ -200,16 +210,28 @@ class Peer:
             return False
         return True
 
-    def unacknowledged(self, kind: type) -> list[Any]:
-        """Return the unacknowledged items of the type `kind`."""
-        return [item for item in self.pipe.unacknowledged() if type(item) is kind]
+    def start_over(self, dial: int) -> list[TaskResult]:
+        """Start a session with a new pipe. Return the results that the peer has not acknowledged in the last session.
 
-    def reset(self) -> None:
-        """Start with a new pipe. Pending and unacknowledged items are dropped."""
-        self._open_pipe()
-        self.resends = []
+        Args:
+            dial: the number that the peer gave the connection on which the session starts.
+        """
+        self.invalidate()
+        self.is_invalid, self.begun = False, dial
+        results, self.results = self.results, []
+        return results
 
     def invalidate(self) -> None:
-        """Drop all items, so that the session cannot resume on the next connection of the peer."""
-        self.reset()
+        """Drop all items except results, so that the session cannot resume on the next connection of the peer."""
+        left_bytes = RESULT_BYTES_MOST - sum(map(_size_of, self.results))
+        for item in self.pipe.unacknowledged():
+            if type(item) is TaskResult and _size_of(item) <= left_bytes:
+                left_bytes -= _size_of(item)
+                self.results.append(item)
+        self._open_pipe()
+        self.resends = []
         self.is_invalid = True
+
+
+def _size_of(result: TaskResult) -> int:
+    return len(result.payload) + RESULT_BYTES

@@ -22,7 +22,6 @@ from scaler.actors.messages.objects import (
     CopyKept,
     DeleteCopy,
     FetchObject,
-    HostIsBack,
     HostLeft,
     ObjectCame,
     PartCame,
@@ -38,13 +37,14 @@ from scaler.actors.messages.peers import (
     OpenWorker,
     ReportStatistics,
     Resumed,
+    StartOver,
     StopAgent,
     StopWorker,
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted, WorkersPausedAt
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.peers.hellos import HeldRun, listed, offer_of, runs_by_worker, runs_of_workers
+from scaler.actors.peers.hellos import HeldRun, listed, offer_of, runs_of_workers
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.sessions.session import Session, SessionTeardown
@@ -216,7 +216,7 @@ class AgentSession(Session):
                 adoption=self._services.adoption,
                 outputs=self._services.outputs,
                 recent_runs=self._services.directory.recent_runs,
-                held=[(run.task_id, run.attempt) for run in held],
+                held=held,
                 offer=self._offer,
                 takes_rows=self._identity.takes_rows,
             )
@@ -451,16 +451,21 @@ class AgentSession(Session):
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
-        super()._resumed(resumed)
+        self._reconnected()
         self._is_back = False  # other peers of the last scheduler have returned by now
-        if not resumed.goes_on:
-            self._services.object_store.send(HostIsBack(self.actor_ref))
-        held = {} if resumed.goes_on else runs_by_worker(resumed.held)
-        others = Resumed(resumed.connection_number, b"", resumed.goes_on)
-        self._send_to_workers(
-            self._workers,
-            lambda number: Resumed(resumed.connection_number, held[number], False) if number in held else others,
-        )
+        self._send_to_workers(self._workers, lambda _number: resumed)
+        self._open_later()
+
+    @handles(StartOver)
+    def _start_over(self, started: StartOver) -> None:
+        """Have each worker proxy compare its runs with those in the hello. Values and nested sessions stay."""
+        self._reconnected()
+        self._is_back = False
+        self._services.object_store.send(HostLeft(self.actor_ref, reason=""))
+        held, refused = runs_of_workers(started.held, len(self._names))
+        self._outbox.put_all(self._peer, refused)
+        what = started.connection_number, started.is_complete
+        self._send_to_workers(self._workers, lambda number: StartOver(what[0], held[number], is_complete=what[1]))
         self._open_later()
 
     @handles(ConnectionLost)

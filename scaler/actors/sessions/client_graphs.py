@@ -6,7 +6,7 @@ Owned by the client session.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +15,7 @@ from scaler.actors.graphs.graph_values import TAKEN
 from scaler.actors.messages.tasks import CancelGraph
 from scaler.actors.peers.owners import Owner
 from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
-from scaler.actors.sessions.resubmission import Resubmission
-from scaler.ids import GraphId
+from scaler.ids import GraphId, TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, InputKnowledge, TaskResult
 from scaler.wire.messages.columns import Batch
@@ -46,6 +45,10 @@ class ClientGraphs:
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str] | None] = OrderedDict()
         """why late nodes of a graph are refused; None: they are dropped, since the client submits the graph again"""
         self._without_nodes: set[GraphId] = set()
+        self.known: set[TaskId] | None = None
+        """in a new session, the tasks that the client need not resubmit; None: it has resubmitted everything"""
+        self._resubmitted: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
+        """resubmitted graphs that are not open: such a graph starts when all of it has arrived, unless it has ended"""
 
     def __len__(self) -> int:
         return len(self._graphs)
@@ -62,8 +65,8 @@ class ClientGraphs:
         """Return the id of a graph, or None if the graph is unknown."""
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
-    def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
-        """Add announced graphs, whose nodes arrive later. `again`: the resubmission of the client, if there is one."""
+    def announce(self, batch: Sequence[GraphTask]) -> None:
+        """Add announced graphs, whose nodes arrive later."""
         for spec in batch:
             graph = self.get(spec.graph_id)
             if graph is not None:
@@ -77,8 +80,8 @@ class ClientGraphs:
                 why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
                 self._audit("over quota", why)
                 self._remember_refusal(spec.graph_id, (TaskStatus.NO_WORKER, why))
-            elif again is not None and spec.node_count:
-                again.announce(spec)
+            elif self.known is not None and spec.node_count:
+                self._resubmitted[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
             else:
                 self._start(spec)
 
@@ -89,7 +92,7 @@ class ClientGraphs:
         self._owner.tasks += spec.node_count
         return graph
 
-    def add_nodes(self, batch: Batch[GraphNode], again: Resubmission | None) -> None:
+    def add_nodes(self, batch: Batch[GraphNode]) -> None:
         """Pass nodes to their graphs, or refuse them."""
         is_stored = self._objects.is_stored
         for graph_id, nodes in by_graph(batch).items():
@@ -104,15 +107,32 @@ class ClientGraphs:
                     graph.send(CancelGraph())
             elif graph is not None:
                 graph.send(nodes)
-            elif again is not None and again.has_graph(graph_id):
-                whole = again.add_nodes(graph_id, nodes)
-                if whole is not None:
-                    spec, *parts = whole
-                    graph = self._start(spec)
-                    for part in filter(None, parts):
-                        graph.send(part)
+            elif graph_id in self._resubmitted:
+                self._add_resubmitted(graph_id, nodes)
             else:
                 self._refuse(nodes)
+
+    def _add_resubmitted(self, graph_id: GraphId, nodes: Iterable[GraphNode]) -> None:
+        """Add nodes of a resubmitted graph. Once all have arrived, start it, unless all its results are known."""
+        spec, inputs, known = self._resubmitted[graph_id]
+        known.extend(nodes)
+        if len(inputs) + len(known) < spec.node_count:
+            return
+        del self._resubmitted[graph_id]
+        missing = [node.task_id for node in known if node.wanted and node.task_id not in (self.known or ())]
+        results = list(map(self._objects.result_of, missing))
+        if None not in results:
+            for result in results:
+                self._put(result)
+            return
+        graph = self._start(spec)
+        for part in filter(None, (inputs, known)):
+            graph.send(part)
+
+    @property
+    def has_resubmitted(self) -> bool:
+        """Whether parts of a resubmitted graph have not arrived."""
+        return bool(self._resubmitted)
 
     def _why_not(self, node: GraphNode) -> str:
         """Return why a node may not run; empty if the node may run."""
@@ -120,14 +140,14 @@ class ClientGraphs:
             return FOREIGN
         return TAKEN if self._objects.is_of_another(node.task_id) else ""
 
-    def add_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
+    def add_inputs(self, batch: Batch[GraphInput]) -> None:
         """Pass inputs to their graphs. An input is a result of another task that the graph uses."""
         for graph_id, said in by_graph(batch).items():
             graph, inputs = self.get(graph_id), Batch[GraphInput](map(self._readable, said))
             if graph is not None:
                 graph.send(inputs)
-            elif again is not None and again.has_graph(graph_id):
-                again.add_inputs(graph_id, inputs)
+            elif graph_id in self._resubmitted:
+                self._resubmitted[graph_id][1].extend(inputs)
 
     def _readable(self, item: GraphInput) -> GraphInput:
         """Return an input, marked as failed if it is an object that the client may not read."""
@@ -149,16 +169,14 @@ class ClientGraphs:
                 status, sentence = refusal
                 self._put(TaskResult(node.task_id, status, sentence.encode(), 0))
 
-    def cancel(self, batch: Sequence[GraphTaskCancel], again: Resubmission | None) -> None:
+    def cancel(self, batch: Sequence[GraphTaskCancel]) -> None:
         """Cancel graphs."""
         for cancel in batch:
             graph = self._graphs.get(cancel.graph_id)
             if graph is not None:  # else its last result has been sent
                 graph.send(CancelGraph())
-            if again is not None:
-                again.forget(cancel.graph_id)
-                if graph is None:
-                    self._without_nodes.discard(cancel.graph_id)
+            elif self._resubmitted.pop(cancel.graph_id, None) is not None:
+                self._without_nodes.discard(cancel.graph_id)
 
     def end(self, graph_id: GraphId, graph: ActorRef) -> bool:
         """Remove a graph that has ended. Return False if it had been removed before."""

@@ -14,10 +14,14 @@ from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.ids import ClientId, ObjectId, TaskId, content_id, split_ids
 from scaler.kit import ActorRef
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from scaler.wire.session.lost_frames import LostFrames
 
 logger = logging.getLogger(__name__)
+
+DELETED_MOST = 1024
+"""When this number of deleted objects is known, those that the object store has deleted are forgotten."""
 
 FOREIGN = "an object that it names belongs to another owner, who alone may read it"
 
@@ -38,6 +42,9 @@ class ClientObjects:
         self.is_stored = services.is_stored
         """returns whether an object with an id exists; a cheap function, since it is called for each task"""
         self._reads_all = reads_all
+        self._deleted: set[ObjectId] = set()
+        """objects that the client has deleted; some of them the object store has not deleted yet"""
+        self._deleted_most = DELETED_MOST
 
     @property
     def _reader(self) -> Owner | None:
@@ -55,10 +62,20 @@ class ClientObjects:
         """Return whether another client has an object with this task's id, which readers would take for the result."""
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
+    def result_of(self, task_id: TaskId) -> TaskResult | None:
+        """Return the result of a task of the client if its value is stored; None if it is lost or unknown."""
+        object_id = ObjectId(task_id)
+        size = None if object_id in self._deleted else self._services.result_bytes(object_id, self._client_id)
+        return None if size is None else TaskResult(task_id, TaskStatus.SUCCESS, b"", size)
+
     def instruct(self, instruction: ObjectInstruction) -> None:
         """Store or delete an object for the client."""
         store, object_id, frames = self._services.object_store, instruction.object_id, instruction.frames
         if instruction.kind == InstructionKind.DELETE:
+            if len(self._deleted) >= self._deleted_most:
+                self._deleted = set(filter(self.is_stored, self._deleted))
+                self._deleted_most = max(DELETED_MOST, 2 * len(self._deleted))
+            self._deleted.add(object_id)
             store.send(DeleteObject(object_id, self._client_id))
             return
         if not (frames or instruction.location) and type(frames) is not LostFrames:
@@ -89,6 +106,7 @@ class ClientObjects:
 
     def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
         """Keep a large result until the client drops it. The bytes stay in the scheduler or at the agent."""
+        self._deleted.discard(ObjectId(done.result.task_id))
         self._services.object_store.send(
             StoreObject(
                 ObjectId(done.result.task_id),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, ClassVar
 
 from scaler.actors.graphs.awaited import NO_GRAPH, AwaitedTasks
@@ -32,7 +32,7 @@ from scaler.actors.messages.objects import (
     ValueRefused,
 )
 from scaler.actors.messages.outputs import OutputRequested
-from scaler.actors.messages.peers import DismissClient, InfoRequested, ReportStatistics, Resumed, ShutdownRequested
+from scaler.actors.messages.peers import DismissClient, InfoRequested, ReportStatistics, ShutdownRequested, StartOver
 from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
@@ -53,7 +53,6 @@ from scaler.actors.sessions.client_graphs import ClientGraphs
 from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
 from scaler.actors.sessions.client_questions import ClientQuestions
 from scaler.actors.sessions.held_tasks import HeldTasks
-from scaler.actors.sessions.resubmission import Resubmission
 from scaler.actors.sessions.session import Session, SessionTeardown
 from scaler.actors.sessions.task_bounds import TaskBounds
 from scaler.actors.slices import NextSlice, Slices
@@ -87,7 +86,7 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import LOST, HelloRequest, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
-from scaler.wire.messages.rows import calls_of, row_ids
+from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 COME_BACK_SECONDS = 5.0
 """The time in which a client must reconnect, unless the client's own time-out is shorter."""
@@ -134,8 +133,10 @@ class ClientSession(Session):
         self._is_resubmitting = is_back
         """whether the client may still resubmit objects that it had stored at another scheduler"""
         self._awaited = AwaitedTasks()
-        self._resubmission: Resubmission | None = None
-        """the resubmission of the client, from the start of a new session until all has been resubmitted; else None"""
+        self._known: set[TaskId] | None = None
+        """in a new session, the open tasks, and those whose results are being sent, that the client has not resubmitted
+        yet; None: it has resubmitted everything
+        """
 
     def _payer(self, peer: Peer) -> Owner:
         """Return the owner against whose quota the tasks and values of the client count."""
@@ -174,19 +175,46 @@ class ClientSession(Session):
             self._owner.wait(self.actor_ref)
             self._owner.wake()
 
-    @handles(Resumed)
-    def _resumed(self, resumed: Resumed) -> None:
-        super()._resumed(resumed)
-        if not resumed.goes_on:
-            rows = chain.from_iterable(row_ids(first, count) for first, count in self._tasks.ranges.items())
-            known = chain(self._tasks, self._held, rows)
-            self._resubmission = Resubmission(known, self._peer.pipe.unacknowledged(), self._bounds.most)
+    @handles(StartOver)
+    def _start_over(self, started: StartOver) -> None:
+        """Let the client resubmit everything. Its open tasks continue, and unacknowledged results are sent again."""
+        self._reconnected()
+        known = self._known = self._graphs.known = {*self._tasks, *self._held}
+        for first, rows in self._tasks.ranges.items():
+            known.update(row_ids(first, rows))
+        for result in started.results:
+            self._put(result)
+            if len(known) < self._bounds.most and result.status != TaskStatus.NOT_FOUND:  # else it is to run now
+                known.update(row_ids(result.task_id, result.rows))
+
+    def _unknown(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Return the tasks to start. After the start of a new session, each known task is left out once."""
+        if self._known is not None:
+            batch = [spec for task in batch for spec in self._unknown_rows(task, self._known)]
+        return self._bounds.within(batch)
+
+    def _unknown_rows(self, spec: Task, known: set[TaskId]) -> Sequence[Task]:
+        if spec.rows and flaw_of(spec, suits_rows=True):
+            return [spec]  # it is refused
+        task_ids = row_ids(spec.task_id, spec.rows)
+        if known.isdisjoint(task_ids):
+            return () if self._is_answered(spec.task_id) else [spec]
+        left = [] if known.issuperset(task_ids) else [row for row in calls_of(spec) if row.task_id not in known]
+        known.difference_update(task_ids)
+        return left
+
+    def _is_answered(self, task_id: TaskId) -> bool:
+        """Return whether a resubmitted task has a large result, which is stored. If so, report it to the client."""
+        result = self._objects.result_of(task_id)
+        if result is not None:
+            self._put(result)
+        return result is not None
 
     # Its tasks
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        specs = self._bounds.within(batch, self._resubmission)
+        specs = self._unknown(batch)
         if self._held or self._owner.has_quota:
             held = len(self._held)
             within, specs = specs, self._held.admit(specs, self._tasks, self.actor_ref)
@@ -208,10 +236,13 @@ class ClientSession(Session):
     def _start_task(self, spec: Task, context: ClientContext) -> None:
         if spec.task_id in self._tasks:
             return  # resent after a lost connection
-        if self._objects.is_stored(spec.task_id) and self._objects.is_of_another(spec.task_id):
-            self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, TAKEN)
-        else:
-            self._tasks.add(spec.task_id, self.spawn(TaskActor(spec, context)), spec.rows)
+        if self._objects.is_stored(spec.task_id):
+            if self._objects.is_of_another(spec.task_id):
+                self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, TAKEN)
+                return
+            if self._is_answered(spec.task_id):
+                return
+        self._tasks.add(spec.task_id, self.spawn(TaskActor(spec, context)), spec.rows)
 
     @handles(RoomInQuota)
     def _room_in_quota(self, _news: RoomInQuota) -> None:
@@ -304,7 +335,7 @@ class ClientSession(Session):
 
     @handles(Batch[GraphTask])
     def _announce(self, batch: Batch[GraphTask]) -> None:
-        self._graphs.announce(batch, self._resubmission)
+        self._graphs.announce(batch)
 
     def _start_graph(self, spec: GraphTask) -> ActorRef:
         return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
@@ -315,24 +346,24 @@ class ClientSession(Session):
 
     @handles(Batch[GraphNode])
     def _add_nodes(self, batch: Batch[GraphNode]) -> None:
-        self._graphs.add_nodes(batch, self._resubmission)
+        self._graphs.add_nodes(batch)
 
     @handles(Batch[GraphInput])
     def _add_inputs(self, batch: Batch[GraphInput]) -> None:
-        self._graphs.add_inputs(batch, self._resubmission)
+        self._graphs.add_inputs(batch)
 
     @handles(Batch[GraphTaskCancel])
     def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
-        self._graphs.cancel(batch, self._resubmission)
+        self._graphs.cancel(batch)
 
     @handles(GraphNodeDone)
     def _node_done(self, done: GraphNodeDone) -> None:
         if done.frames:
             self._objects.keep_result(done)
-        if self._resubmission is not None:
-            self._resubmission.tell(done.result.task_id)
         if self._awaited:
             self._awaited.tell(done.graph_id, TaskDone(done.result, done.frames, done.worker))
+        if self._known is not None:
+            self._known.add(done.result.task_id)
         self._put(done.result)
 
     @handles(GraphEnded)
@@ -381,8 +412,8 @@ class ClientSession(Session):
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
-        if self._resubmission is not None:
-            self._resubmission.lose(lost.object_id)
+        if self._known is not None:
+            self._known.discard(TaskId(lost.object_id))  # its client may submit it again
         self._put(ObjectResponse(lost.object_id, LOST, (), reason=lost.reason))
 
     @handles(Batch[ObjectRequest])
@@ -401,15 +432,20 @@ class ClientSession(Session):
         self._note_heartbeat(batch[-1].sent_ns)
         directory = self._services.directory
         directory.attempt_times.mark(directory.next_attempt, self.now())
-        if self._resubmission is not None and self._resubmission.is_over(batch[-1], self._peer.pipe.arriving_bytes):
-            self._resubmission = None
-        if self._is_resubmitting and not (batch[-1].has_unsaid or self._peer.pipe.arriving_bytes):
-            self._is_resubmitting = False
-            self._object_store.send(OwnerResubmitted(self._client_id))
+        if not (batch[-1].has_unsent or self._peer.pipe.arriving_bytes):
+            self._end_resubmission()
         for heartbeat in batch:
             self._outbox.put_unnumbered(
                 self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes())
             )
+
+    def _end_resubmission(self) -> None:
+        """Note that the client has resubmitted everything, to another scheduler or in a new session."""
+        if self._is_resubmitting:
+            self._is_resubmitting = False
+            self._object_store.send(OwnerResubmitted(self._client_id))
+        if not self._graphs.has_resubmitted:
+            self._known = self._graphs.known = None
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:

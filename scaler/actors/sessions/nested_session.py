@@ -59,7 +59,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        for spec in self._bounds.within(batch, self._resubmission):
+        for spec in self._unknown(batch):
             self._start_task(spec, self._context_of(account_in(spec)))
 
     def _context_of(self, account: int) -> ClientContext:

@@ -110,6 +110,9 @@ class Session(Actor):
 
     @handles(Resumed)
     def _resumed(self, _resumed: Resumed) -> None:
+        self._reconnected()
+
+    def _reconnected(self) -> None:
         self._last_received_at = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
         if self._services.events.listener is not None:

@@ -13,12 +13,11 @@ from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.sessions.held_tasks import HeldTasks
-from scaler.actors.sessions.resubmission import EitherLookup, Resubmission
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.ids import TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
+from scaler.wire.messages.rows import calls_of, flaw_of
 
 TASKS_BEYOND_WINDOW = 2
 """The most open tasks of a client, as a multiple of its window. The client may already count some of them as ended."""
@@ -47,13 +46,11 @@ class TaskBounds:
         """The number of open tasks; each row counts as one."""
         return self._open_tasks.n_rows + len(self._held)
 
-    def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Return the tasks that may be open; refuse the others. Skip tasks that ended before the resubmission."""
+    def within(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Return the tasks that may be open; refuse the others."""
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:
-            batch = self._split_ranges(batch, again)
-        if again is not None:
-            batch = again.still_to_run(batch, EitherLookup(self._open_tasks, self._held))
+            batch = self._split_ranges(batch)
         most = self.most
         if self._owner.has_quota:
             most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_announced)
@@ -75,8 +72,8 @@ class TaskBounds:
         refusal = TaskResult(spec.task_id, status, sentence.encode(), 0, b"", spec.rows)
         self._services.outbox.put(self._peer, refusal)
 
-    def _split_ranges(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Split ranges that are longer than the bound, or that contain known rows. Refuse invalid ranges."""
+    def _split_ranges(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Split ranges that are longer than the bound. Refuse invalid ranges."""
         split_batch: list[Task] = []
         rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
         for spec in batch:
@@ -87,7 +84,7 @@ class TaskBounds:
                 self.refuse(replace(spec, rows=0), TaskStatus.INTERNAL_ERROR, why)  # the ids of the rows are unknown
             elif spec.task_id in self._open_tasks.ranges:
                 continue  # resent after a lost connection
-            elif 1 < spec.rows <= rows_most and not (again and again.knows_any(row_ids(spec.task_id, spec.rows))):
+            elif 1 < spec.rows <= rows_most:
                 split_batch.append(spec)
             else:
                 split_batch += calls_of(spec)

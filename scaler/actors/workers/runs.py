@@ -166,7 +166,7 @@ class Orphans:
     The first run counts as enough work to keep further tasks away; later runs count as short, since they were queued.
     """
 
-    def __init__(self, held: Iterable[tuple[TaskId, int]]) -> None:
+    def __init__(self, held: Iterable[tuple[TaskId, int]] = ()) -> None:
         self._runs: dict[TaskId, Orphan] = {}
         self._result_bytes = 0
         for task_id, attempt in held:

@@ -7,7 +7,7 @@ all tasks of the worker. If the worker is lost, the proxy notifies these tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from scaler.actors.insight.explanations import explain_run
@@ -21,6 +21,7 @@ from scaler.actors.messages.peers import (
     OpenWorker,
     ReportStatistics,
     Resumed,
+    StartOver,
     StopWorker,
 )
 from scaler.actors.messages.tasks import (
@@ -47,6 +48,7 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
+from scaler.actors.peers.hellos import HeldRun
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Offer
@@ -60,7 +62,6 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, RunState, TaskStatus
 from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import (
-    HELD_RUN,
     RecallRequest,
     RecallResponse,
     RunBlocked,
@@ -108,7 +109,7 @@ class WorkerProxy(Actor):
     Args:
         index: the position of the worker at its agent.
         recent_runs: remembers the tasks that end at this worker.
-        held: task and attempt of each run that the worker had at the hello of its agent.
+        held: the runs that the worker had at the hello of its agent.
         offer: the resources of the worker's node.
         takes_rows: whether the agent accepts ranges.
     """
@@ -126,7 +127,7 @@ class WorkerProxy(Actor):
         adoption: ActorRef,
         outputs: ActorRef,
         recent_runs: RecentRuns,
-        held: Iterable[tuple[TaskId, int]] = (),
+        held: Sequence[HeldRun] = (),
         offer: Offer = NO_OFFER,
         takes_rows: bool = False,
     ) -> None:
@@ -136,7 +137,7 @@ class WorkerProxy(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._runs: dict[TaskId, RunRecord] = {}
-        self._orphans = Orphans(held)
+        self._orphans = Orphans((run.task_id, run.attempt) for run in held)
         self._is_unsure = self._orphans.are_running
         """whether the worker has runs with unknown needs"""
         self._offer = offer
@@ -499,40 +500,43 @@ class WorkerProxy(Actor):
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
-        """Take tasks again, since the agent has reconnected.
-
-        If the agent's session was reset, compare `_runs` with `held`: the runs in the agent's hello, and those whose
-        results it resends. Resend the `RunTask` of each run that the agent does not have, and cancel runs that are
-        unknown here. The agent reports blocked runs again.
-        """
+        """Take tasks again, since the agent has reconnected."""
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more
-        if not resumed.goes_on:
-            self._compare(resumed)
         if self._in_balancer is InBalancer.OUT and self._phase is WorkerPhase.WORK:
             self._join()
 
-    def _compare(self, resumed: Resumed) -> None:
+    @handles(StartOver)
+    def _start_over(self, started: StartOver) -> None:
+        """Make the runs agree with the hello of the agent, in a new session.
+
+        A run that the agent does not have has not started: return it to its task. Cancel runs that are unknown here.
+        The agent reports blocked runs again.
+        """
+        if started.connection_number != self._peer.connection_number:
+            return  # it has reconnected once more
         self._split_all()
-        runs = HELD_RUN.iter_unpack(resumed.held)
-        held = {task_id: attempt for task_id, attempt, _worker in runs}
-        for task_id, run in self._runs.items():
+        held = {run.task_id: run.attempt for run in started.held}
+        for task_id, run in list(self._runs.items()):
             self._unblock_run(run)
-            if run.canceled:  # if it has no such run, it reports that
+            is_new = run.is_held or run.connection_number == started.connection_number
+            if held.get(task_id) != run.attempt and not is_new:
+                del self._runs[task_id]
+                self._free(*run.load)
+                run.task.send(
+                    RunRecalled(run.attempt)
+                    if started.is_complete
+                    else RunLost(run.attempt, self.name, was_running=False, was_ordered=True)
+                )
+            elif run.canceled:
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
-            elif (
-                held.get(task_id) != run.attempt
-                and run.connection_number != resumed.connection_number
-                and not run.is_held
-            ):
-                run.connection_number = resumed.connection_number
-                self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
         self._free(*self._orphans.keep_only(held))
         self._report_allocations()
         for task_id, attempt in held.items():
-            mine, orphan = self._runs.get(TaskId(task_id)), self._orphans.find(TaskId(task_id), attempt)
+            mine, orphan = self._runs.get(task_id), self._orphans.find(task_id, attempt)
             if mine.attempt != attempt if mine is not None else (orphan is None or orphan.canceled):
-                self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
+                self._outbox.put(self._peer, RunCancel(task_id, self._index, attempt))
+        self._resumed(Resumed(started.connection_number))
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
@@ -631,7 +635,7 @@ class WorkerProxy(Actor):
         if was_lost and self._runs:
             lost = [(owner_of(run.account), run.spec.task_id, run.task) for run in self._runs.values()]
             self._adoption.send(RunsLost(lost))
-        self._runs, self._orphans = {}, Orphans(())
+        self._runs, self._orphans = {}, Orphans()
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:

@@ -3,10 +3,9 @@
 A large result stays with its agent or the scheduler until it is requested. If it is lost first, its task must run
 again, so the client keeps the call until then.
 
-    STORED  --another scheduler answers-->  CLAIMED  --an agent has it-->  STORED
-    CLAIMED  --no agent has it-->  LOST  --any is requested-->  RESUBMITTED  --a large result arrives-->  STORED
+    STORED  --a new session starts-->  CLAIMED  --the scheduler or an agent has it-->  STORED
+    CLAIMED  --neither has it-->  LOST  --any is requested-->  RESUBMITTED  --a large result arrives-->  STORED
     STORED  --its agent is lost-->  LOST
-    STORED  --the same scheduler starts a new session-->  UNCERTAIN  --the scheduler lacks any-->  LOST
     RESUBMITTED  --its graph is cancelled-->  CANCELED  --it is requested itself-->  RESUBMITTED
     LOST  --any is requested, and the task of this one must not run again-->  UNREPEATABLE
 
@@ -43,12 +42,10 @@ class ResultState(Enum):
 
     STORED = auto()
     """the result is at the current scheduler, or with an agent that the scheduler knows"""
-    UNCERTAIN = auto()
-    """the result is at the current scheduler, unless the client's old session ended and its results were deleted"""
     CLAIMED = auto()
-    """the result was at another scheduler; the current scheduler is asked whether an agent still has the result"""
+    """a new session has started; the scheduler is asked whether it, or an agent, still has the result"""
     LOST = auto()
-    """the result was at another scheduler, was deleted, or was lost with its agent"""
+    """the result was lost with its agent, or no scheduler or agent has it any longer"""
     RESUBMITTED = auto()
     """the task of the result runs again, or has run again and returned a value that is not large"""
     CANCELED = auto()
@@ -123,7 +120,7 @@ class UnreadResult:
     @property
     def is_at_scheduler(self) -> bool:
         """Whether the scheduler may have the result."""
-        return self.state is ResultState.STORED or self.state is ResultState.UNCERTAIN
+        return self.state is ResultState.STORED
 
     @property
     def requested_by(self) -> ResultReceiver | None:
@@ -235,18 +232,15 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         is_graph = isinstance(call, GraphEntry)
         return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
-    def mark_uncertain(self) -> None:
-        """Mark the stored results as uncertain, because the scheduler may have deleted them before the new session."""
-        for unread in self.in_state(ResultState.STORED):
-            unread.state = ResultState.UNCERTAIN
-
-    def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost. Add 1 to `times_lost` of each result that was `in_transit`, because the
-        transfer may have ended the scheduler.
+    def mark_lost(self, in_transit: Container[ObjectId]) -> list[UnreadResult]:
+        """Mark all stored results as lost, and return these. Add 1 to `times_lost` of each result that was
+        `in_transit`, because the transfer may have ended the scheduler.
         """
-        for unread in self.in_state(ResultState.UNCERTAIN):
+        stored = self.in_state(ResultState.STORED)
+        for unread in stored:
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit
+        return stored
 
     def drop_requested_by(self, receiver: object) -> list[UnreadResult]:
         """Remove and return the lost results that `receiver` has requested."""
@@ -347,8 +341,6 @@ class LargeResults:
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
         """Return a large result that a task needs; None if unknown. If the result is lost, try to resubmit its call."""
         unread = self.unread.get(object_id)
-        if unread is not None and unread.state is ResultState.UNCERTAIN:
-            unread.state = ResultState.LOST  # asking the scheduler would take as long as most tasks
         if unread is not None and unread.state in (ResultState.LOST, ResultState.CANCELED):
             lost = self._with_its_graph(unread)
             self._defer_requests(lost)  # a request in transit would be answered for the lost result
@@ -403,9 +395,6 @@ class LargeResults:
         unread = self.unread.get(response.object_id)
         if response.found == LOST and self._on_lost(response, unread):
             return
-        if not response.found and unread is not None and unread.state is ResultState.UNCERTAIN:
-            self._lose_unread({response.object_id})
-            return
         if response.object_id not in self.requests:
             return
         is_found, frames = response.found == FOUND, response.frames
@@ -444,17 +433,6 @@ class LargeResults:
         calls = {id(each.call) for each in lost if each.requested_by is not None}
         self._resubmit([each for each in lost if id(each.call) in calls])
 
-    def on_new_session(self) -> None:
-        """Resubmit the unread results of open graphs: the scheduler may have deleted them with the old session."""
-        self.unread.mark_uncertain()
-        of_open_graphs = [each for each in self.unread.in_state(ResultState.UNCERTAIN) if self._may_want_again(each)]
-        self._defer_requests(of_open_graphs)
-        self._resubmit(of_open_graphs, with_open_graphs=True)
-
-    def _may_want_again(self, unread: UnreadResult) -> bool:
-        call = unread.call
-        return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
-
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
         """Keep the requests for lost results until the results are made again. Return the results with a request."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
@@ -462,18 +440,20 @@ class LargeResults:
             unread.ask(self.requests.pop(unread.object_id))
         return asked
 
-    def on_other_scheduler(self) -> None:
-        """Resubmit the calls of requested results, and the open graphs with lost results. Claim all other results."""
-        self.unread.mark_uncertain()
-        doubted = self.unread.in_state(ResultState.UNCERTAIN)
-        self.unread.mark_lost(self.requests)
+    def start_over(self, has_ended: bool) -> None:
+        """Resubmit the calls of requested results, and the open graphs with results. Claim all other results.
+
+        Args:
+            has_ended: whether the scheduler of the last session has ended.
+        """
+        stored = self.unread.mark_lost(self.requests if has_ended else ())
         wanted = self._defer_requests(self.unread.in_state(ResultState.LOST))
         repeated = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
         calls = {id(each.call) for each in repeated}
         lost = self.unread.in_state(ResultState.LOST)
         repeated = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
         self._resubmit(repeated, with_open_graphs=True)
-        self._claim([each for each in doubted if each.state is ResultState.LOST and each.object_id in self.unread])
+        self._claim([each for each in stored if each.state is ResultState.LOST and each.object_id in self.unread])
 
     def _claim(self, lost: Iterable[UnreadResult]) -> None:
         entries: list[Entry] = []
@@ -496,15 +476,6 @@ class LargeResults:
         """Return whether the claim of a result is unanswered."""
         unread = self.unread.get(object_id)
         return unread is not None and unread.state is ResultState.CLAIMED
-
-    def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
-        """Mark the uncertain results as lost. If any lost result was requested, resubmit the calls of all lost results;
-        otherwise only those calls that are open graphs.
-        """
-        self.unread.mark_lost(in_transit)
-        lost = self.unread.in_state(ResultState.LOST)
-        wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]
-        self._resubmit(wanted, with_open_graphs=True)
 
 
 def _options(unread: UnreadResult) -> bytes:

@@ -469,12 +469,6 @@ class OpenWork:
         else:
             self.out.append(instruction)
 
-    def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
-        """Prepare to resubmit all open work to another scheduler. Refuse values that ended several schedulers."""
-        self._ranges.split_all()
-        self.large.on_other_scheduler()
-        self._refusals.on_dead_scheduler(in_transit, unacknowledged)
-
     def _drop_refused(self) -> None:
         """Fail all open work that needs a value that may not be sent, and drop such values."""
         refusals = self._refusals
@@ -541,12 +535,19 @@ class OpenWork:
 
     # New and lost connections
 
-    def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
+    def start_over(self, unacknowledged: Sequence[Any] = (), in_transit: Iterable[Any] | None = None) -> None:
         """Submit all open work in a new session. Before it, send the messages that cancel or delete earlier work.
 
-        The scheduler ignores work that it knows. `unacknowledged` items were sent before and may not have arrived.
+        If the scheduler is the same as before, it answers for the tasks that it has, and starts none of them again.
+
+        Args:
+            unacknowledged: items of the last session that may not have arrived.
+            in_transit: large items that were being sent when the last scheduler ended; None: it is the same scheduler.
         """
-        self.large.on_new_session()
+        self.large.start_over(has_ended=in_transit is not None)
+        if in_transit is not None:
+            self._ranges.split_all()
+            self._refusals.on_dead_scheduler(in_transit, unacknowledged)
         self._ranges.split_all(longer_than=self.window.tasks_most)
         self._drop_refused()
         waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)

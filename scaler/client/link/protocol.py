@@ -5,7 +5,7 @@
 
 The link calls the protocol, from one thread at a time. The protocol has no threads or locks, and never blocks. A
 `ConversationState` (`scaler/peer`) chooses its next action, as it does for agents. On a new connection the session
-resumes. If the session cannot resume, all open work is sent again, because any part of it may have been lost.
+resumes. If the session cannot resume, a new one starts, in which all open work is submitted again.
 """
 
 from __future__ import annotations
@@ -144,7 +144,6 @@ class ClientProtocol:
             states.OPEN: self._open,
             states.HELLO: self._send_hello,
             states.RESUME: self._resume_session,
-            states.RESUBMIT: self._start_session,
             states.START_OVER: self._start_over,
             states.HEARTBEAT: self._send_heartbeat,
             states.CLOSE: self._hang_up,
@@ -196,25 +195,25 @@ class ClientProtocol:
         self._connection.send_hello(self._hello, resumes=resumes, account=self._account)
 
     def _resume_session(self) -> None:
-        self.is_accepted = True
-        self._connection.close_aside()
-        self._is_wait_reported = False
+        self._on_welcome()
         self._connection.resume(self._acknowledged)
         self._questions.resend()
 
-    def _start_session(self) -> None:
-        self.is_accepted = True
-        self._connection.close_aside()
-        self._is_wait_reported = False
-        self._work.resend(self._connection.session.begin())
+    def _start_over(self) -> None:
+        self._on_welcome()
+        session, in_transit = self._connection.session, None
+        if self._conversation.has_other_scheduler:
+            in_transit = session.pipe.on_their_way()
+            endpoint = self._connection.endpoint
+            logger.info("another scheduler answers at %s; the client resubmits all open work", endpoint)
+        self._work.start_over(session.begin(), in_transit)
         self._questions.resend()
         self._outputs.resend()
 
-    def _start_over(self) -> None:
-        logger.info("another scheduler answers at %s; the client resubmits all open work", self._connection.endpoint)
-        pipe = self._connection.session.pipe
-        self._work.on_dead_scheduler(pipe.on_their_way(), pipe.unacknowledged())
-        self._start_session()
+    def _on_welcome(self) -> None:
+        self.is_accepted = True
+        self._connection.close_aside()
+        self._is_wait_reported = False
 
     def _send_heartbeat(self) -> None:
         has_unsent = self._work.out or self._connection.session.pipe.has_pending

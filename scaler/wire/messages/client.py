@@ -317,7 +317,7 @@ class ClientHeartbeat:
 
     sent_ns: U64
     """the time at the client in nanoseconds, which the echo repeats"""
-    has_unsaid: U8 = 0
+    has_unsent: U8 = 0
     """whether the client has open work that was not sent, because the window is full"""
 
 

@@ -151,7 +151,7 @@ def test_attempts_of_the_next_scheduler_are_not_compared_with_attempts_of_the_la
     ledger.block([RunBlocked(former.task_id, 0, former.attempt)])
     before = ledger.held()
     ledger.finish([result(ended)])
-    ledger.keep_for_next_scheduler()
+    ledger.keep_for_new_session()
     assert ledger.held() == before
     assert ledger.add([former]) == {}
     again = replace(former, attempt=(former.attempt + attempt - 50) % 2**32)
@@ -244,10 +244,10 @@ def test_a_result_is_given_up_after_five_schedulers_ended_during_its_transfer(le
     poison, innocent = result(task(), (bytes(1000),)), result(task(), (bytes(1000),))
     ledger.finish(Batch[RunResult]([poison, innocent]))
     for _ in range(TRIES_MOST - 1):
-        ledger.keep_for_next_scheduler([poison])
-        ledger.keep_for_next_scheduler([])
+        ledger.keep_for_new_session([poison])
+        ledger.keep_for_new_session([])
     assert ledger.results() == [poison, innocent]
-    ledger.keep_for_next_scheduler([poison])
+    ledger.keep_for_new_session([poison])
     given_up, kept = ledger.results()
     assert kept is innocent
     error = failure_of(given_up)
@@ -260,9 +260,9 @@ def test_the_count_of_ended_schedulers_is_dropped_with_an_acknowledged_result(le
     for _ in range(3):
         ledger.finish(Batch[RunResult]([large]))
         for _ in range(TRIES_MOST - 1):
-            ledger.keep_for_next_scheduler([large])
+            ledger.keep_for_new_session([large])
         ledger.heard([large])
-        ledger.keep_for_next_scheduler([])
+        ledger.keep_for_new_session([])
     assert ledger.results() == []
 
 
@@ -326,7 +326,7 @@ def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple
         return [owner for (owner,) in HELD_OWNER.iter_unpack(ledger.owners_of_held())]
 
     assert owners() == [3, 2, 4, 4, 1]
-    ledger.keep_for_next_scheduler()
+    ledger.keep_for_new_session()
     assert owners() == [3, 2, 4, 4, 1]
     ledger.heard([small, *(replace(result(rows), task_id=each) for each in row_ids(rows.task_id, 2))])
     values.drop(ObjectId(runs[0].task_id), large.location)

@@ -96,10 +96,9 @@ def test_a_cancel_of_a_range_names_all_its_rows(work: OpenWork, sink: Sink) -> N
 
 
 def test_a_range_is_resent_to_the_same_scheduler_and_resubmitted_as_single_tasks_to_another(work: OpenWork) -> None:
-    work.resend()
+    work.start_over()
     assert [item.rows for item in work.out if type(item) is Task] == [4]
-    work.on_dead_scheduler([], [])
-    work.resend()
+    work.start_over([], [])
     sent = [item for item in work.out if type(item) is Task]
     assert [(item.task_id, item.payload, item.rows) for item in sent] == [
         (task_id, block, 0) for task_id, block in zip(row_ids(FIRST, 4), BLOCKS, strict=True)

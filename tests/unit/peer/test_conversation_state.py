@@ -20,7 +20,6 @@ from scaler.peer.states import (
     NOTHING,
     OPEN,
     OPENED,
-    RESUBMIT,
     RESUME,
     SEEK,
     START_OVER,
@@ -85,7 +84,7 @@ def test_the_first_connection_is_opened_at_once_and_starts_with_a_hello(bench: B
 
 @pytest.mark.parametrize(
     ("scheduler_id", "is_resumed", "expected"),
-    [(SCHEDULER, True, RESUME), (SCHEDULER, False, RESUBMIT), (NEXT_SCHEDULER, False, START_OVER)],
+    [(SCHEDULER, True, RESUME), (SCHEDULER, False, START_OVER), (NEXT_SCHEDULER, False, START_OVER)],
 )
 def test_each_welcome_determines_what_is_sent(
     bench: Bench, scheduler_id: bytes, is_resumed: bool, expected: Action

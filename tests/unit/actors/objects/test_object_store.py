@@ -14,7 +14,6 @@ from scaler.actors.messages.objects import (
     DeleteCopy,
     DeleteObject,
     FetchObject,
-    HostIsBack,
     HostLeft,
     ObjectCame,
     ObjectLost,
@@ -951,13 +950,13 @@ def test_a_malformed_part_makes_its_value_lost(scene: Scene, fault: dict[str, An
     assert (answer.found, answer.reason) == (LOST, fault.get("reason") or "its host has sent an invalid part of it")
 
 
-def test_parts_are_requested_again_from_an_agent_that_reconnects(scene: Scene) -> None:
+def test_parts_are_requested_again_from_an_agent_that_starts_over(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     passing.supply()
     passing.leave(scene.client)
     lost = scene.host.take(RequestPart)
-    scene.tell(HostIsBack(scene.node_ref))
+    scene.tell(HostLeft(scene.node_ref, reason=""))
     assert scene.host.take(RequestPart) == lost != []
     scene.bench.tell(scene.store, *(PartCame(scene.node_ref, part(LARGE, each.location, each.offset)) for each in lost))
     while passing.leave(scene.client) or passing.supply():
@@ -985,9 +984,9 @@ def test_only_the_agent_that_keeps_a_value_can_supply_it(scene: Scene) -> None:
     assert scene.table.objects[ONE].frames == ()
 
 
-def test_an_agent_that_keeps_a_value_is_requested_again_when_it_reconnects(scene: Scene) -> None:
+def test_an_agent_that_keeps_a_value_is_requested_again_when_it_starts_over(scene: Scene) -> None:
     keep_located(scene)
-    scene.tell(FetchObject(ONE, scene.client, None, by_value=True), HostIsBack(scene.node_ref))
+    scene.tell(FetchObject(ONE, scene.client, None, by_value=True), HostLeft(scene.node_ref, reason=""))
     assert len(scene.host.take(RequestPart)) == 2
 
 

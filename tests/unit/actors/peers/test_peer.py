@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
+from scaler.actors.peers import peer as peer_module
 from scaler.actors.peers.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
-from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.client import ExplainResponse, TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
 from tests.support.bench import Bench, connected_peer
 
 RESULT = TaskResult(b"t" * 16, 0, b"done", 0)
+OTHER = ExplainResponse(b"t" * 16, "running", 0, "")
 
 
 def make(connection: bytes = b"one") -> Peer:
@@ -60,21 +64,26 @@ def test_a_session_is_not_resumed_if_its_peer_counts_more_items_than_were_sent()
     assert not peer.resume(7)
 
 
-def test_a_reset_peer_has_no_unacknowledged_items() -> None:
+def test_a_peer_that_starts_over_has_no_unacknowledged_items_and_returns_results() -> None:
     peer = make()
     peer.put(RESULT)
+    peer.put(OTHER)
     peer.pipe.take()
     peer.resume(0)
-    peer.reset()
-    assert (peer.resends, list(peer.pipe.unacknowledged()), peer.pipe.last_sent) == ([], [], 0)
+    assert peer.start_over(dial=3) == [RESULT]
+    assert (peer.resends, list(peer.pipe.unacknowledged()), peer.pipe.last_sent, peer.begun) == ([], [], 0, 3)
     assert peer.resume(0)
+    assert peer.start_over(dial=4) == []
 
 
-def test_a_spoilt_session_drops_its_items_and_is_not_resumed() -> None:
+def test_an_invalid_session_keeps_results_up_to_a_bound_and_is_not_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_module, "RESULT_BYTES_MOST", 3 * peer_module.RESULT_BYTES)
     peer = make()
-    peer.put(RESULT)
-    peer.invalidate()
-    assert list(peer.pipe.unacknowledged()) == []
-    assert not peer.resume(0)
-    peer.reset()
+    for _ in range(2):
+        peer.put(RESULT)
+        peer.put(RESULT)
+        peer.invalidate()
+        assert list(peer.pipe.unacknowledged()) == []
+        assert not peer.resume(0)
+    assert peer.start_over(dial=1) == [RESULT] * (3 * peer_module.RESULT_BYTES // peer_module._size_of(RESULT))
     assert peer.resume(0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.actors import slices
-from scaler.actors.messages.peers import Resumed
+from scaler.actors.messages.peers import StartOver
 from scaler.actors.sessions import agent_session
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.workers.worker_proxy import WorkerProxy
@@ -27,7 +27,6 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.worker import (
-    HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
     DrainRequest,
@@ -81,7 +80,7 @@ def test_recalled_tasks_run_once_although_the_response_to_the_recall_was_lost(si
     assert len(late.started) == 0
     agent.connect()
     simulation.run()
-    assert len(agent.queued) == 8
+    assert len(agent.queued) + len(late.queued) == 8
     simulation.advance(1.1)
     assert len(late.started) == 1
     simulation.advance(200.0)
@@ -241,7 +240,7 @@ def test_results_from_the_time_without_a_connection_arrive_later_and_once(simula
     assert len(agent.started) == 1
 
 
-def test_orders_that_were_lost_with_the_connection_are_resent(simulation: Simulation) -> None:
+def test_orders_that_were_lost_with_the_connection_are_assigned_again(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     simulation.router.open_connections.discard(agent.connection)  # neither side has noticed yet
     client.submit()
@@ -593,7 +592,7 @@ def test_loss_reconnection_and_leave_of_very_many_workers_take_many_turns(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 3)
-    most = most_in_a_turn(simulation, monkeypatch, "_join", "_leave_balancer", "_compare", "_give_back")
+    most = most_in_a_turn(simulation, monkeypatch, "_join", "_leave_balancer", "_split_all", "_give_back")
     client, agent = simulation.client(), simulation.agent(10, slow)
     client.submit(10)
     simulation.run()
@@ -620,13 +619,13 @@ def test_each_worker_proxy_receives_only_its_own_runs_after_a_reconnection(
 ) -> None:
     """With all runs for each worker, a reconnection would cost the number of workers times that of runs."""
     heard: list[int] = []
-    compare = WorkerProxy._compare
+    start_over = WorkerProxy.handlers[StartOver]
 
-    def counting(proxy: WorkerProxy, resumed: Resumed) -> None:
-        heard.append(len(resumed.held))
-        compare(proxy, resumed)
+    def counting(proxy: WorkerProxy, started: StartOver) -> None:
+        heard.append(len(started.held))
+        start_over(proxy, started)
 
-    monkeypatch.setattr(WorkerProxy, "_compare", counting)
+    monkeypatch.setitem(WorkerProxy.handlers, StartOver, counting)
     client, agent = simulation.client(), simulation.agent(10, slow)
     client.submit(10)
     simulation.run()
@@ -634,7 +633,7 @@ def test_each_worker_proxy_receives_only_its_own_runs_after_a_reconnection(
     simulation.sessions(AgentSession)[0]._peer.invalidate()
     agent.connect()
     simulation.run()
-    assert heard == [HELD_RUN.size] * 10
+    assert heard == [1] * 10
     simulation.advance(100.0)
     assert len(agent.started) == 10
 

@@ -7,25 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.actors.sessions.client_session import ClientSession, Resubmission
+from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
-from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
+from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.codec import encode
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientHeartbeat,
     ClientHeartbeatEcho,
-    GraphInput,
-    GraphNode,
-    GraphTask,
     Task,
     TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.columns import ROWS_MOST, Batch
+from scaler.wire.messages.columns import ROWS_MOST
 from scaler.wire.messages.common import (
-    LOST,
     HelloReply,
     HelloRequest,
     InstructionKind,
@@ -38,8 +36,6 @@ from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
 from tests.support.configs import scheduler_config
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
-
-MANY = 1000
 
 
 def slow(_run: RunTask) -> Outcome:
@@ -407,7 +403,7 @@ def test_tasks_submitted_while_a_client_is_disconnected_run_once(simulation: Sim
     assert len(agent.started) == 3
 
 
-def test_pending_results_above_the_limit_are_dropped_and_their_tasks_run_again(
+def test_results_for_a_disconnected_client_wait_for_its_new_session_when_other_items_are_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     simulation = Simulation(scheduler_config(kept_bytes=1000))
@@ -423,7 +419,7 @@ def test_pending_results_above_the_limit_are_dropped_and_their_tasks_run_again(
     simulation.advance(1.0)
     assert not client.said(HelloReply)[-1].resumed
     assert client.statuses() == [TaskStatus.SUCCESS] * 4
-    assert len(agent.started) == 8
+    assert len(agent.started) == 4
 
 
 def test_tasks_that_end_before_their_client_has_resubmitted_them_do_not_run_again(simulation: Simulation) -> None:
@@ -453,7 +449,7 @@ def test_ended_tasks_do_not_run_again_if_the_resubmission_outlasts_a_heartbeat(s
     client.hang()
     client.connect()
     simulation.advance(5.0)
-    simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1, has_unsaid=1)])[0])
+    simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1, has_unsent=1)])[0])
     client.wake()
     simulation.advance(10.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
@@ -483,6 +479,39 @@ def test_tasks_whose_results_were_lost_with_a_hello_reply_do_not_run_again(
     client.leave()
     simulation.run()
     simulation.check_empty()
+
+
+@pytest.mark.parametrize("place", ["scheduler", "agent"])
+def test_a_large_result_is_stored_and_answers_its_task_in_a_new_session(simulation: Simulation, place: str) -> None:
+    """So does a claim, which has no payload; a result that the client has deleted answers nothing."""
+    outcome = Outcome(frames=(bytes(80_000),), payload=b"")
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: outcome)
+    if place == "agent":
+        location = SharedBlock.of([bytes(80_000)]).location()
+        agent.execute = lambda _run: Outcome(location=location, payload=b"")
+    read, deleted = client.submit(2)
+    simulation.run()
+    simulation.advance(1.0)
+    assert client.results[read].size >= 80_000
+    client.connect()
+    simulation.run()
+    spec = Task(read, FUNCTION_ID, b"", b"", options=RunOptions(was_submitted=True).encode())
+    client.say(
+        ObjectInstruction(InstructionKind.DELETE, ObjectId(deleted), "", ()),
+        spec,
+        replace(spec, task_id=deleted),
+        replace(spec, task_id=TaskId(b"u" * 16)),
+    )
+    del client.results[read], client.results[deleted]
+    simulation.advance(5.0)
+    found = {result.task_id: result.status for result in client.said(TaskResult)[2:]}
+    assert found == {
+        read: TaskStatus.SUCCESS,
+        deleted: TaskStatus.NOT_FOUND,
+        TaskId(b"u" * 16): TaskStatus.NOT_FOUND,
+    }
+    assert client.said(TaskResult)[2].size >= 80_000
+    assert len(agent.started) == 2
 
 
 def test_the_transfer_of_a_large_object_continues_after_a_lost_connection(simulation: Simulation) -> None:
@@ -603,88 +632,3 @@ def test_a_value_above_the_size_limit_is_missing_until_it_is_accepted_from_anoth
     assert agent.said(ObjectResponse)[-1].found
     echos = client.said(ClientHeartbeatEcho)[-1], agent.said(WorkerHeartbeatEcho)[-1]
     assert [echo.value_bytes for echo in echos] == [limit] * 2
-
-
-GRAPH_ID = GraphId(b"g" * 16)
-SPEC = GraphTask(GRAPH_ID, 3)
-BEAT = ClientHeartbeat(1)
-
-
-def task_id(number: int) -> TaskId:
-    return TaskId(bytes([number]) * 16)
-
-
-def task(number: int) -> Task:
-    return Task(task_id(number), FUNCTION_ID, b"", b"")
-
-
-def nodes(*numbers: int) -> Batch[GraphNode]:
-    """Return nodes, of which the first is not wanted."""
-    each = (GraphNode(GRAPH_ID, task_id(number), FUNCTION_ID, b"", b"", b"", int(number > 0)) for number in numbers)
-    return Batch[GraphNode](each)
-
-
-def test_the_results_remembered_for_a_resubmission_are_limited_by_the_tasks_of_a_client() -> None:
-    """A client that acknowledges nothing may have been sent the ends of any number of rows."""
-    said = [TaskResult(TaskId(number.to_bytes(8, "big") + bytes(8)), 2, b"", 0, rows=ROWS_MOST) for number in range(9)]
-    again = Resubmission((), said, 2 * ROWS_MOST)
-    known = [Task(each.task_id, ObjectId(bytes(16)), b"", b"") for each in said]
-    assert len(again.still_to_run(known, ())) == 7
-
-
-def test_resubmitted_tasks_that_were_open_before_and_have_ended_do_not_run() -> None:
-    again = Resubmission([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"], MANY)
-    batch = [task(number) for number in (1, 2, 3, 4)]
-    assert again.still_to_run(batch, {task_id(2)}) == [task(2), task(4)]
-
-
-def test_a_task_that_is_resubmitted_twice_runs_because_no_agent_has_its_result() -> None:
-    claimed, refused = task(1), task(2)
-    again = Resubmission([task_id(1)], [TaskResult(task_id(2), TaskStatus.NOT_FOUND, b"", 0)], MANY)
-    assert again.still_to_run([claimed, refused], ()) == [refused]
-    assert again.still_to_run([claimed], ()) == [claimed]
-
-
-def test_resubmitted_tasks_whose_results_were_lost_run_again() -> None:
-    said = [TaskResult(task_id(number), 0, b"", 100_000) for number in range(3)]
-    again = Resubmission((), [*said, ObjectResponse(ObjectId(task_id(0)), LOST, (), reason="its agent is gone")], MANY)
-    again.lose(ObjectId(task_id(1)))
-    tasks = [task(number) for number in range(3)]
-    assert again.still_to_run(tasks, ()) == tasks[:2]
-
-
-@pytest.mark.parametrize(("told", "runs"), [((1, 2), False), ((1,), True), ((), True)])
-def test_a_resubmitted_graph_runs_unless_all_its_results_are_being_sent(told: tuple[int, ...], runs: bool) -> None:
-    again = Resubmission((), [TaskResult(task_id(1), 0, b"", 0)] if told else (), MANY)
-    for number in told[1:]:
-        again.tell(task_id(number))
-    again.announce(SPEC)
-    assert not again.is_over(BEAT, 0)
-    assert again.has_graph(GRAPH_ID)
-    assert again.add_nodes(GRAPH_ID, nodes(0, 1)) is None
-    assert again.add_nodes(GRAPH_ID, nodes(2)) == ((SPEC, [], nodes(0, 1, 2)) if runs else None)
-    assert again.is_over(BEAT, 0)
-
-
-def test_a_resubmission_does_not_end_while_messages_are_pending() -> None:
-    again = Resubmission((), (), MANY)
-    assert not again.is_over(BEAT, 1)
-    assert not again.is_over(ClientHeartbeat(1, has_unsaid=1), 0)
-    assert again.is_over(BEAT, 0)
-
-
-def test_inputs_of_a_resubmitted_graph_count_as_its_nodes() -> None:
-    again = Resubmission((), (), MANY)
-    again.announce(SPEC)
-    inputs = [GraphInput(GRAPH_ID, position, task_id(9), GraphId(NO_ID)) for position in range(2)]
-    again.add_inputs(GRAPH_ID, inputs)
-    assert again.add_nodes(GRAPH_ID, nodes(1)) == (SPEC, inputs, nodes(1))
-
-
-def test_a_cancelled_graph_is_not_awaited_by_a_resubmission() -> None:
-    again = Resubmission((), (), MANY)
-    again.announce(SPEC)
-    again.forget(GRAPH_ID)
-    again.forget(GRAPH_ID)
-    assert again.is_over(BEAT, 0)
-    assert not again.has_graph(GRAPH_ID)

@@ -12,7 +12,7 @@ import pytest
 
 from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.adoption import AdoptRun
-from scaler.actors.messages.peers import CloseWorker, ConnectionLost, DrainWorker, Resumed, StopWorker
+from scaler.actors.messages.peers import CloseWorker, ConnectionLost, DrainWorker, Resumed, StartOver, StopWorker
 from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
@@ -34,6 +34,7 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
+from scaler.actors.peers.hellos import HeldRun
 from scaler.actors.policy import Needs
 from scaler.actors.workers import worker_proxy
 from scaler.actors.workers.worker_proxy import ANSWER_SECONDS, WorkerProxy
@@ -46,7 +47,6 @@ from scaler.wire.messages.common import OutputStream, RunState, TaskStatus
 from scaler.wire.messages.rows import pack
 from scaler.wire.messages.vocabulary import CHILDREN
 from scaler.wire.messages.worker import (
-    HELD_RUN,
     RecallRequest,
     RecallResponse,
     RunBlocked,
@@ -77,10 +77,14 @@ def never_sent(attempt: int) -> RunLost:
     return RunLost(attempt, "alpha", was_running=False, was_ordered=False)
 
 
+def held_run(task_id: TaskId, attempt: int) -> HeldRun:
+    return HeldRun(task_id, attempt, INDEX, 0)
+
+
 class Scene:
     """A proxy, the balancer, and three tasks, numbered from 0."""
 
-    def __init__(self, bench: Bench, held: Sequence[tuple[TaskId, int]] = ()) -> None:
+    def __init__(self, bench: Bench, held: Sequence[HeldRun] = ()) -> None:
         self.bench = bench
         self.outbox = RecordingOutbox()
         self.peer = connected_peer(b"link")
@@ -141,10 +145,10 @@ class Scene:
     def resume(self, number: int, attempt: int = 1) -> None:
         self.tell(Batch[RunUnblocked]([RunUnblocked(task_id(number), INDEX, attempt)]))
 
-    def reconnect(self, held: bytes) -> None:
-        """Connect the agent again."""
+    def start_over(self, *held: HeldRun, is_complete: bool = True) -> None:
+        """Connect the agent again, with a new session. `held`: the runs in its hello."""
         self.peer.connect(Connection(b"new link"))
-        self.tell(Resumed(self.peer.connection_number, held))
+        self.tell(StartOver(self.peer.connection_number, held, is_complete))
 
     def forget(self) -> None:
         """Drop all messages until now."""
@@ -341,42 +345,48 @@ def test_a_restarted_balancer_is_sent_the_load_of_a_worker(scene: Scene) -> None
     assert scene.balancer.take() == []
 
 
-def test_lost_orders_are_resent_and_unknown_runs_cancelled_when_an_agent_reconnects(scene: Scene) -> None:
+def test_runs_that_an_agent_never_received_are_returned_and_unknown_runs_cancelled_in_a_new_session(
+    scene: Scene,
+) -> None:
     scene.assign(0, 1, 2, attempt=2)
     scene.forget()
     held = (
-        HELD_RUN.pack(task_id(0), 2, INDEX)  # still there
-        + HELD_RUN.pack(task_id(1), 1, INDEX)  # an old attempt of it
-        + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
+        held_run(task_id(0), 2),  # still there
+        held_run(task_id(1), 1),  # an old attempt of it
+        held_run(task_id(9), 5),  # unknown
     )
-    scene.reconnect(held)
-    assert scene.outbox.sent_to(scene.peer) == [
-        order(1, 2),
-        order(2, 2),
-        RunCancel(task_id(1), INDEX, 1),
-        RunCancel(task_id(9), INDEX, 5),
-    ]
+    scene.start_over(*held)
+    assert [scene.tasks[number].take() for number in range(3)] == [[], [RunRecalled(2)], [RunRecalled(2)]]
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(1), INDEX, 1), RunCancel(task_id(9), INDEX, 5)]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})] * 2
+    scene.tell(CancelRun(task_id(0), 2), CancelRun(task_id(1), 2))
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 2)]
+
+
+def test_a_run_that_a_full_hello_does_not_name_may_have_started(scene: Scene) -> None:
     scene.assign(0)
-    scene.tell(CancelRun(task_id(1), 2))
-    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(1), INDEX, 2)]
+    scene.forget()
+    scene.start_over(is_complete=False)
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False, was_ordered=True)]
 
 
-def test_a_lost_cancel_is_resent_instead_of_the_order(scene: Scene) -> None:
+def test_a_lost_cancel_is_resent_unless_the_run_was_never_received(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
     scene.forget()
-    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
-    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+    scene.start_over(held_run(task_id(0), 1))
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1)]
+    assert scene.tasks[1].take() == [RunRecalled(1)]
 
 
-def test_an_order_that_was_sent_on_the_new_connection_is_not_resent(scene: Scene) -> None:
+def test_an_order_that_was_sent_on_the_new_connection_stays(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
     scene.assign(1)
     assert scene.outbox.sent_to(scene.peer) == [order(1)]
-    scene.tell(Resumed(scene.peer.connection_number, b""))
-    assert scene.outbox.sent_to(scene.peer) == [order(0)]
+    scene.tell(StartOver(scene.peer.connection_number))
+    assert [RunRecalled(1) in scene.tasks[number].take() for number in (0, 1)] == [True, False]
 
 
 def test_reports_about_former_connections_are_ignored(scene: Scene) -> None:
@@ -384,7 +394,7 @@ def test_reports_about_former_connections_are_ignored(scene: Scene) -> None:
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
     scene.peer.connect(Connection(b"newest link"))
-    scene.tell(Resumed(2, b""), ConnectionLost(1, "lost"), ConnectionLost(2, "lost"))
+    scene.tell(StartOver(2), ConnectionLost(1, "lost"), ConnectionLost(2, "lost"))
     assert scene.outbox.sent_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
 
 
@@ -404,7 +414,7 @@ def test_in_a_resumed_session_no_order_is_resent(scene: Scene) -> None:
     scene.tell(CancelRun(task_id(1), 1), ConnectionLost(1, "lost"), WorkerForgotten())
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
-    scene.tell(Resumed(scene.peer.connection_number, b"", goes_on=True))
+    scene.tell(Resumed(scene.peer.connection_number))
     assert scene.outbox.sent_to(scene.peer) == []
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
 
@@ -515,16 +525,17 @@ def test_a_recalled_task_counts_for_its_worker_until_it_is_returned(scene: Scene
     assert scene.actor.load == (1, 7)
     assert scene.tasks[1].take() == [RunRecalled(1)]
     assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
-    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
+    scene.start_over(held_run(task_id(0), 1))
     assert scene.outbox.sent_to(scene.peer) == []
 
 
-def test_a_task_whose_return_was_lost_is_ordered_again(scene: Scene) -> None:
+def test_a_task_whose_return_was_lost_is_returned_by_the_hello(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(RecallTasks(1))
     scene.forget()
-    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
-    assert scene.outbox.sent_to(scene.peer) == [order(1)]
+    scene.start_over(held_run(task_id(0), 1))
+    assert scene.outbox.sent_to(scene.peer) == []
+    assert scene.tasks[1].take() == [RunRecalled(1)]
 
 
 def test_responses_to_a_recall_of_unknown_tasks_or_attempts_are_ignored(scene: Scene) -> None:
@@ -604,7 +615,7 @@ def test_blocked_tasks_take_their_slots_when_the_agent_reconnects_until_reported
     scene.assign(0)
     scene.suspend(0)
     scene.forget()
-    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
+    scene.start_over(held_run(task_id(0), 1))
     assert scene.balancer.take() == [LoadResumed(scene.proxy, 1, 7)]
     scene.suspend(0)
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
@@ -650,7 +661,7 @@ def test_a_draining_worker_gets_no_new_tasks_and_does_not_join_again(scene: Scen
     assert scene.tasks[1].take() == [RunRecalled(1)]
     scene.finish(0)
     assert len(scene.tasks[0].take()) == 1
-    scene.reconnect(b"")
+    scene.start_over()
     assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]
 
 
@@ -718,13 +729,13 @@ def test_unsent_orders_free_their_resources_and_other_runs_report_theirs_again(s
     scene.tell(ConnectionLost(1, "cut", [order(0, 1)]))
     assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
     scene.tell(WorkerForgotten())
-    scene.reconnect(HELD_RUN.pack(task_id(1), 1, INDEX))
+    scene.start_over(held_run(task_id(1), 1))
     (joined,) = (mail for mail in scene.balancer.take() if type(mail) is WorkerJoined)
     assert joined.taken == ((GPU, 1),)
 
 
 def test_resources_of_orphaned_runs_are_unsure_until_their_tasks_have_claimed_them(bench: Bench) -> None:
-    scene = Scene(bench, held=[(task_id(0), 4), (task_id(1), 4)])
+    scene = Scene(bench, held=[held_run(task_id(0), 4), held_run(task_id(1), 4)])
     (joined,) = scene.balancer.take()
     assert joined.is_unsure
     spec = Task(task_id(0), SHORT, b"arguments", b"")
@@ -740,10 +751,10 @@ def test_resources_of_orphaned_runs_are_unsure_until_their_tasks_have_claimed_th
 
 
 def test_the_cancel_of_an_orphaned_run_is_resent_in_a_new_session(bench: Bench) -> None:
-    scene = Scene(bench, held=[(task_id(0), 4), (task_id(1), 4)])
+    scene = Scene(bench, held=[held_run(task_id(0), 4), held_run(task_id(1), 4)])
     scene.tell(CancelRun(task_id(0), 4))
     scene.forget()
-    scene.reconnect(HELD_RUN.pack(task_id(0), 4, INDEX) + HELD_RUN.pack(task_id(1), 4, INDEX))
+    scene.start_over(held_run(task_id(0), 4), held_run(task_id(1), 4))
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 4)]
 
 
@@ -884,7 +895,7 @@ def test_a_held_run_released_while_its_agent_is_disconnected_is_returned(scene: 
 def test_a_held_run_is_not_sent_to_an_agent_in_a_new_session(scene: Scene, held: Recorder) -> None:
     assert held.take()
     scene.peer.connection_number += 1
-    scene.tell(Resumed(scene.peer.connection_number, b"", goes_on=False))
+    scene.tell(StartOver(scene.peer.connection_number))
     assert scene.outbox.sent_to(scene.peer) == []
     scene.tell(StartRun(task_id(0), 1))
     assert scene.outbox.sent_to(scene.peer) == [order(0)]

@@ -95,7 +95,7 @@ def test_a_task_is_sent_before_its_inputs_have_ended() -> None:
     work.add_graph(further)
     kinds = [type(item) for item in said(work)]
     assert kinds == [Task, GraphTask, GraphInput, GraphNode, GraphTask, GraphInput, GraphNode]
-    work.resend()
+    work.start_over()
     items = [item for item in said(work) if type(item) is GraphInput]
     assert items[0] == awaited(1, of=2)
     assert items[1] == GraphInput(GraphId(task_id(3)), 0, task_id(2), GraphId(task_id(2)), 1)
@@ -203,7 +203,7 @@ class TestWhileTasksWaitForRoom:
     def test_on_a_new_connection_only_tasks_within_the_window_are_sent(self) -> None:
         work, second = self.full()
         work.add_graph(needs(3, second)[0])
-        work.resend()
+        work.start_over()
         assert [type(item) for item in said(work)] == [Task]
         work.on_results([result(1)])
         assert [type(item) for item in said(work)] == [Task, GraphTask, GraphInput, GraphNode]
@@ -222,8 +222,7 @@ class TestLargeResults:
         work, first = self.work()
         work.add_graph(needs(2, first)[0])
         said(work)
-        work.large.on_other_scheduler()
-        work.resend()
+        work.start_over((), ())
         assert [type(item) for item in said(work)] == [Task]  # an agent may still have it
         refuse(work, 1)
         items = said(work)
@@ -235,8 +234,7 @@ class TestLargeResults:
 
     def test_a_large_input_that_an_agent_still_has_is_used(self) -> None:
         work, first = self.work()
-        work.large.on_other_scheduler()
-        work.resend()
+        work.start_over((), ())
         work.add_graph(needs(2, first)[0])
         assert [type(item) for item in said(work)] == [Task]
         work.on_results([result(1, size=LARGE)])
@@ -246,8 +244,7 @@ class TestLargeResults:
 
     def test_a_claimed_input_that_is_given_up_blocks_no_dependents(self) -> None:
         work, first = self.work()
-        work.large.on_other_scheduler()
-        work.resend()
+        work.start_over((), ())
         work.add_graph(needs(2, first)[0])
         said(work)
         for _ in range(TRIES_MOST):
@@ -258,12 +255,11 @@ class TestLargeResults:
     def test_lost_results_of_one_graph_are_computed_again_by_one_run(self, was_cancelled: bool) -> None:
         work, graph, (first, _, _) = self.of_a_graph()
         if was_cancelled:  # while the two are recomputed
-            work.large.on_other_scheduler()
-            work.resend()
+            work.start_over((), ())
             work.cancel(task_id(3))
         else:
             work.on_results([result(3)])
-            work.large.on_other_scheduler()
+            work.start_over((), ())
             refuse(work, 1, 2)
         said(work)
         work.add_graph(needs(4, first)[0])
@@ -320,8 +316,7 @@ class TestLargeResults:
     def test_a_lost_graph_runs_again_once_after_all_its_claims_are_answered(self) -> None:
         work, graph, _ = self.of_a_graph()
         work.on_results([result(3, size=LARGE)])
-        work.large.on_other_scheduler()
-        work.resend()
+        work.start_over((), ())
         readers = {number: Sink() for number in (1, 2, 3)}
         for number, reader in readers.items():
             work.large.request(ObjectId(task_id(number)), reader)
@@ -334,7 +329,7 @@ class TestLargeResults:
 
     def test_a_recomputed_input_that_is_small_is_sent_by_value(self) -> None:
         work, first = self.work()
-        work.large.on_other_scheduler()
+        work.start_over((), ())
         refuse(work, 1)
         work.add_graph(needs(2, first)[0])
         said(work)
@@ -347,17 +342,15 @@ class TestLargeResults:
         reader = Sink()
         work.large.request(ObjectId(task_id(1)), reader, keep=True)
         work.add_graph(needs(2, first)[0])
-        work.large.on_new_session()
-        work.resend()
+        work.start_over()
         assert Task in [type(item) for item in said(work)]
-        work.large.on_objects([ObjectResponse(ObjectId(task_id(1)), 0, ())])
         assert reader.ends == []
         work.on_results([result(1, payload=b"small")])
         assert reader.ends == [("delivered", b"small")]
 
     def test_a_lost_at_most_once_input_fails_its_dependents(self) -> None:
         work, first = self.work(RunOptions(at_most_once=True).encode())
-        work.large.on_other_scheduler()
+        work.start_over((), ())
         refuse(work, 1)
         work.add_graph(needs(2, first)[0])
         (item,) = (item for item in said(work) if type(item) is GraphInput)

@@ -70,10 +70,9 @@ def test_for_a_result_of_a_graph_the_graph_is_kept() -> None:
 def test_each_loss_counts_once_and_a_result_that_arrives_again_is_stored(unread: UnreadResults) -> None:
     one = unread[OBJECT_ID]
     for times in (1, 2):
-        unread.mark_uncertain()
-        assert (one.state, unread.is_stored(OBJECT_ID)) == (ResultState.UNCERTAIN, True)
-        unread.mark_lost({OBJECT_ID})
-        unread.mark_lost({OBJECT_ID})
+        assert (unread.is_stored(OBJECT_ID), unread.at_scheduler()) == (True, [one])
+        assert unread.mark_lost({OBJECT_ID}) == [one]
+        assert unread.mark_lost({OBJECT_ID}) == []
         assert (one.state, one.times_lost, unread.is_stored(OBJECT_ID)) == (ResultState.LOST, times, False)
         assert unread.in_state(ResultState.LOST) == [one]
         one.state = ResultState.RESUBMITTED
@@ -82,13 +81,7 @@ def test_each_loss_counts_once_and_a_result_that_arrives_again_is_stored(unread:
         assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.STORED, [])
 
 
-def test_a_result_of_the_present_session_is_not_lost(unread: UnreadResults) -> None:
-    unread.mark_lost({OBJECT_ID})
-    assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (ResultState.STORED, [unread[OBJECT_ID]])
-
-
 def test_a_loss_counts_only_against_a_result_in_transfer(unread: UnreadResults) -> None:
-    unread.mark_uncertain()
     unread.mark_lost(set())
     assert (unread[OBJECT_ID].state, unread[OBJECT_ID].times_lost) == (ResultState.LOST, 0)
 

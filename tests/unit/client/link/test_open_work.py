@@ -501,7 +501,7 @@ class TestNewConnection:
         said(work)
         work.release(object_id(2))
         work.cancel(task_id(2))
-        work.resend()
+        work.start_over()
         assert said(work) == [
             delete(object_id(2)),
             TaskCancel(task_id(2)),
@@ -524,7 +524,7 @@ class TestNewConnection:
         work.add_graph(made)
         work._functions.clear()
         said(work)
-        work.resend()
+        work.start_over()
         assert said(work) == [function(), function(9), entry(1)[0], made.spec, *made.nodes]
 
     def test_of_unacknowledged_and_pending_items_only_withdrawals_are_resent(self, work: OpenWork) -> None:
@@ -535,7 +535,7 @@ class TestNewConnection:
         work.cancel(task_id(2))
         work.store_object(held(1))
         work.release(object_id(1))
-        work.resend(unacknowledged)
+        work.start_over(unacknowledged)
         out = said(work)
         assert out[:3] == [TaskCancel(task_id(1)), TaskCancel(task_id(2)), delete(object_id(1))]
         assert out[3:] == [function()]
@@ -559,8 +559,7 @@ def is_claim(item: object) -> bool:
 
 def next_scheduler(work: OpenWork) -> list[Any]:
     """Connect to another scheduler, whose agents have none of the claimed results. Return all items but the claims."""
-    work.large.on_other_scheduler()
-    work.resend()
+    work.start_over((), ())
     heard = said(work)
     claims = [item for item in heard if is_claim(item)]
     work.on_results([TaskResult(claim.task_id, TaskStatus.NOT_FOUND, b"", 0) for claim in claims])
@@ -637,26 +636,18 @@ class TestLostResults:
         assert (reader.ends, reader.notified, other.ends) == ([end], 1, [])
         assert ObjectId(task_id(1)) not in work.large.unread
 
-    def test_a_result_missing_in_a_new_session_is_recomputed_with_all_older_ones(self, work: OpenWork) -> None:
+    def test_in_a_new_session_a_requested_result_is_resubmitted_and_the_others_are_claimed(
+        self, work: OpenWork
+    ) -> None:
         reader = Reader(work, 1)
-        work.resend()
-        work.add(entry(4))
-        work.on_results([result(4, size=80_000)])
-        newer = Reader(work, 4)
         said(work)
-        work.large.on_objects([ObjectResponse(reader.object_id, 0, ())])
-        assert [item.task_id for item in said(work) if type(item) is Task] == [task_id(1), task_id(2)]
-        assert (reader.ends, newer.ends) == ([], [])
-        work.on_results([result(1, size=70_000)])
+        work.start_over()
+        items = [item for item in said(work) if type(item) in (Task, ObjectRequest)]
+        assert [item.task_id for item in items if is_claim(item)] == [task_id(2)]
+        assert [item for item in items if not is_claim(item)] == [entry(3, of=3)[0], first(entry(1, of=1)[0])]
+        work.on_results([result(1, size=80_000), result(2, size=80_000)])  # the scheduler has both
         assert said(work) == [ObjectRequest(reader.object_id)]
-        for each in (reader, newer):
-            work.large.on_objects([ObjectResponse(each.object_id, 1, (b"large",))])
-            assert each.ends == [("received", (b"large",))]
-
-    def test_a_result_that_a_new_session_still_has_is_not_recomputed(self, work: OpenWork) -> None:
-        reader = Reader(work, 1)
-        work.resend()
-        said(work)
+        assert reader.ends == []
         work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
         assert reader.ends == [("received", (b"large",))]
         assert said(work) == [delete(task_id(1))]
@@ -743,11 +734,11 @@ class TestClaims:
         work.add(entry(3))
         work.on_results([result(1, size=80_000), result(2, size=80_000)])
         said(work)
-        work.large.on_other_scheduler()
+        work.start_over((), ())
         return work
 
     def test_claims_are_sent_before_open_tasks_and_run_nothing(self, work: OpenWork) -> None:
-        work.resend()
+        work.start_over()
         first, second, third = (item for item in said(work) if type(item) is Task)
         assert [each.task_id for each in (first, second, third)] == [task_id(1), task_id(2), task_id(3)]
         assert (first.payload, first.object_ids, first.options) == (b"", b"", SAID)
@@ -755,7 +746,7 @@ class TestClaims:
         assert third == entry(3)[0]
 
     def test_claimed_results_that_agents_have_are_read_and_deleted(self, work: OpenWork) -> None:
-        work.resend()
+        work.start_over()
         readers = [Reader(work, 1)]
         work.on_results([result(1, size=80_000), result(2, size=80_000)])
         readers.append(Reader(work, 2))
@@ -768,7 +759,7 @@ class TestClaims:
         assert said(work) == [delete(task_id(1)), delete(task_id(2))]
 
     def test_a_claimed_result_that_is_lost_is_recomputed_for_its_reader(self, work: OpenWork) -> None:
-        work.resend()
+        work.start_over()
         reader = Reader(work, 2)
         assert entry(2)[0] not in said(work)
         work.on_results([result(2, TaskStatus.NOT_FOUND)])
@@ -776,14 +767,14 @@ class TestClaims:
         assert reader.ends == []
 
     def test_a_claimed_at_most_once_result_that_is_lost_is_a_missing_objects_error(self, work: OpenWork) -> None:
-        work.resend()
+        work.start_over()
         reader = Reader(work, 1)
         assert reader.ends == []
         work.on_results([result(1, TaskStatus.NOT_FOUND)])
         assert reader.ends == [("failed", MissingObjects)]
 
     def test_a_claim_is_withdrawn_when_its_future_is_collected(self, work: OpenWork) -> None:
-        work.resend()
+        work.start_over()
         said(work)
         work.forget_result(ObjectId(task_id(2)))
         assert said(work) == [TaskCancel(task_id(2))]
@@ -791,20 +782,18 @@ class TestClaims:
         assert said(work) == [delete(task_id(2))]
 
     def test_claims_are_repeated_at_the_next_scheduler(self, work: OpenWork) -> None:
-        work.resend()
+        work.start_over()
         assert sum(map(is_claim, said(work))) == 2
-        work.large.on_other_scheduler()
-        work.resend()
+        work.start_over((), ())
         assert sum(map(is_claim, said(work))) == 2
 
     def test_each_large_result_of_an_ended_graph_is_claimed(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(number, size=80_000) for number in (101, 102)])
-        work.resend()
+        work.start_over()
         said(work)
-        work.large.on_other_scheduler()
-        work.resend()
+        work.start_over((), ())
         heard = said(work)
         claimed = [item.task_id for item in heard if is_claim(item)]
         assert set(claimed) >= {task_id(101), task_id(102)}
@@ -852,7 +841,7 @@ class TestLostResultsOfGraphs:
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
         readers = [Reader(work, 101)] if asked_first else []
-        work.resend()
+        work.start_over()
         assert made.spec in said(work)
         assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
         work.on_results([result(101, size=80_000)])
@@ -955,11 +944,10 @@ def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(sto
         elif step == "restart" and restarts < TRIES_MOST - 1:
             restarts += 1
             model.stored = {object_id for object_id in model.stored if object_id[-1] % 2}  # what agents still have
-            work.large.on_other_scheduler()
-            work.resend()
+            work.start_over((), ())
         elif step == "cut":
-            work.resend()
-    work.resend()
+            work.start_over()
+    work.start_over()
     model.answer(work)
     for number in added:
         if number not in readers:
@@ -977,7 +965,7 @@ ACTIONS: list[Callable[[OpenWork, int], object]] = [
     lambda work, n: work.on_results([result(n, TaskStatus.PROCESSOR_DIED)]),
     lambda work, n: work.on_results([result(n, size=80_000), result(n, size=80_000)]),
     lambda work, _: work.on_unreadable(DisconnectedError),
-    lambda work, _: work.resend(),
+    lambda work, _: work.start_over(),
     lambda work, _: next_scheduler(work),
     lambda work, _: work.clear(CancelledError),
     lambda work, n: work.release(object_id(n)),
@@ -1005,8 +993,8 @@ def test_each_task_ends_once_in_any_sequence_of_requests_and_answers(
         assert work.is_waiting() == any(not sink.ends for sink in sinks)
     still_open = {task_id(number) for number, sink in enumerate(sinks) if not sink.ends}
     said(work)
-    work.resend()
-    assert {item.task_id for item in said(work) if type(item) is Task} == still_open
+    work.start_over()
+    assert {item.task_id for item in said(work) if type(item) is Task and not is_claim(item)} == still_open
     work.give_up(CancelledError, CancelledError, tell=False)
     work.forget_everything()
     assert [len(sink.ends) for sink in sinks] == [1] * len(sinks)
@@ -1056,7 +1044,7 @@ def test_on_a_new_connection_only_the_window_is_resent() -> None:
     for number in range(5):
         work.add(entry(number))
     work.window.resize(3, 0)
-    work.resend()
+    work.start_over()
     assert said_tasks(work) == [0, 1, 2]
     assert len(work.window.waiting) == 2
 
@@ -1122,7 +1110,7 @@ def test_calls_above_a_limit_that_becomes_known_fail_and_the_others_are_sent() -
     work.add_graph(graph({100: large}, [brought(4, (bytes(11),))]))
     work.add(entry(4, small, [brought(5, (bytes(10),))]))
     work.limit.n_bytes = 10
-    work.resend()
+    work.start_over()
     assert large.ends == TOO_LARGE * 4
     assert small.ends == []
     items = said(work)
@@ -1156,8 +1144,7 @@ def test_a_value_lost_with_five_schedulers_fails_the_calls_that_need_it() -> Non
     for _ in range(TRIES_MOST):
         assert sink.ends == []
         assert held(1) in said(work)
-        work.on_dead_scheduler([held(1)], [held(1), *work.out])
-        work.resend()
+        work.start_over([held(1), *work.out], [held(1)])
     assert sink.ends == TOO_LARGE
     assert other.ends == []
     assert held(1) not in said(work)

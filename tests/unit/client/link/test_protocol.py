@@ -433,11 +433,11 @@ class TestHeartbeats:
         with FakeScheduler(answers_tasks=False, answers_heartbeats=False) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=0.02)
             client.submit(len, bytes(3_000_000))
-            scheduler.wait_for(ClientHeartbeat, where=lambda beat: beat.has_unsaid == 1)
+            scheduler.wait_for(ClientHeartbeat, where=lambda beat: beat.has_unsent == 1)
             assert not scheduler.of(Task)
             scheduler.answers_heartbeats = True  # echoes acknowledge messages
             scheduler.wait_for(Task)
-            scheduler.wait_until(lambda: not scheduler.of(ClientHeartbeat)[-1].has_unsaid)
+            scheduler.wait_until(lambda: not scheduler.of(ClientHeartbeat)[-1].has_unsent)
 
 
 class TestHostileInput:
@@ -491,9 +491,10 @@ class TestHostileInput:
             asking = threading.Thread(target=ask)
             asking.start()
             for count in range(1, TRIES_MOST + 1):
-                scheduler.wait_for(ObjectRequest, count)
+                scheduler.wait_for(ObjectRequest)
                 scheduler.wait_for(GraphNode, count)
-                scheduler.wait_for(Task, count + 1)
+                scheduler.wait_for(Task, count, lambda item: item.task_id == large.task_id)
+                scheduler.wait_for(Task, count, lambda item: item.task_id == task.task_id)
                 assert not task.done()
                 scheduler.send_bytes(b"garbage")
             asking.join(10)

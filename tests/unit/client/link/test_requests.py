@@ -58,7 +58,7 @@ def test_a_partial_answer_is_dropped_on_the_next_connection() -> None:
     work.inquire(asked)
     assert work.is_waiting()
     work.inquiries.on_rows([described(1, "of the lost answer")])
-    work.resend()
+    work.start_over()
     assert work.out == [InfoRequest(1, 1, 0)]
     work.inquiries.on_rows([described(1, "w")])
     work.inquiries.on_responses([InfoResponse(1, 1, 1, 1, 0)])

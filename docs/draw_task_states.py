@@ -1,4 +1,4 @@
-"""Write reference/task-states.md from the table in scaler/actors/tasks/task_states.py: python docs/draw_task_states.py."""
+"""Write reference/task-states.md from the table in scaler/actors/vocabulary/task_states.py: python docs/draw_task_states.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from drawing import arrows, said_about, table
 
-from scaler.actors.tasks import task_states
-from scaler.actors.tasks.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS
+from scaler.actors.vocabulary import task_states
+from scaler.actors.vocabulary.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS
 from scaler.wire.messages.common import TaskStatus
 
 PAGE = Path(__file__).parent / "reference" / "task-states.md"
@@ -19,7 +19,7 @@ TEXT = """\
 <!-- Written by docs/draw_task_states.py; a test compares the two. -->
 
 A task is an actor of the scheduler (`scaler/actors/tasks/task.py`) from its submission to its end. A table in
-`scaler/actors/tasks/task_states.py` defines for each state and event the next state, and this page is drawn from it. An event that
+`scaler/actors/vocabulary/task_states.py` defines for each state and event the next state, and this page is drawn from it. An event that
 the table does not have for a state is either in the list of [ignored events](#ignored), or a bug. A bug raises an error, and ends
 only this task, as *internal error*.
 

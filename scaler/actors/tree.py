@@ -27,7 +27,6 @@ from functools import partial
 from math import inf
 
 from scaler.actors.insight.census import Census
-from scaler.actors.insight.events import Events, PartRestarted
 from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
 from scaler.actors.jobs.job_catalog import JobCatalog, SeenJobs
 from scaler.actors.jobs.job_keeper import JobKeeper
@@ -35,13 +34,14 @@ from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.peers.acceptor import Acceptor
-from scaler.actors.peers.directory import Directory
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import OpenPipe
 from scaler.actors.policy import Placement, make_policy
-from scaler.actors.services import Options, Services, WriteAudit, no_audit
+from scaler.actors.sessions.acceptor import Acceptor
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.events import Events, PartRestarted
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import OpenPipe
+from scaler.actors.vocabulary.services import Options, Services, WriteAudit, no_audit
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor

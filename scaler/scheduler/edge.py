@@ -14,9 +14,9 @@ from typing import Any
 
 from scaler.actors.messages.jobs import OwnersChanged
 from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, ItemsWaiting, KeysEnded
-from scaler.actors.peers.outbox import Parcel
-from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
+from scaler.actors.vocabulary.outbox import Parcel
+from scaler.actors.vocabulary.peer import Message, Peer
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.keys.allowed import AllowedKey, OwnerTerms

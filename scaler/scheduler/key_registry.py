@@ -12,8 +12,8 @@ import time
 from collections.abc import Collection
 from datetime import date
 
-from scaler.actors.services import WriteAudit as Tell
-from scaler.actors.services import no_audit
+from scaler.actors.vocabulary.services import WriteAudit as Tell
+from scaler.actors.vocabulary.services import no_audit
 from scaler.config import ConfigError
 from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Lockout, OwnerTerms
 from scaler.keys.folder import KeyFolder

@@ -5,7 +5,7 @@ The length of the page does not depend on the number of workers or clients.
 
 from __future__ import annotations
 
-from scaler.actors.insight.events import AGENT, CLIENT, NESTED_CLIENT
+from scaler.actors.vocabulary.events import AGENT, CLIENT, NESTED_CLIENT
 from scaler.process.report import Report, in_words, page, size, traffic, with_most_tasks
 from scaler.texts import counted
 from scaler.wire.session.traffic import Traffic

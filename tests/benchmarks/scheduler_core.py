@@ -21,8 +21,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from scaler.actors.insight.events import EVERY_TASK, PeerJoined, TaskMoved
 from scaler.actors.tree import SchedulerTree
+from scaler.actors.vocabulary.events import EVERY_TASK, PeerJoined, TaskMoved
 from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
 from scaler.kit import Actor, Dispatcher, handles
 from scaler.process.shell import GARBAGE_THRESHOLDS

@@ -20,10 +20,10 @@ from scaler.actors.messages.tasks import (
     TaskRefused,
     TaskWithdrawn,
 )
-from scaler.actors.tasks import task_states
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
-from scaler.actors.tasks.task_states import (
+from scaler.actors.vocabulary import task_states
+from scaler.actors.vocabulary.task_states import (
     FINAL,
     IGNORED,
     READY,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from scaler.actors.insight.events import CLIENT
-from scaler.actors.peers.directory import Directory
 from scaler.actors.sessions import agent_session, client_session, session
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.events import CLIENT
 from scaler.ids import Connection
 from scaler.settings import SchedulerConfig
 from tests.simulation.record import Record

@@ -18,14 +18,14 @@ import scaler.actors.sessions.session
 import scaler.actors.tree
 from scaler.actors.messages.peers import ConnectionLost
 from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
-from scaler.actors.peers.acceptor import Acceptor
-from scaler.actors.peers.accounts import Accounts
-from scaler.actors.peers.directory import Directory
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import make_policy
 from scaler.actors.sessions import client_session
+from scaler.actors.sessions.acceptor import Acceptor
 from scaler.actors.tasks.task import TaskActor
+from scaler.actors.vocabulary.accounts import Accounts
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.workers.runs import RunRecord, order_of
 from scaler.actors.workers.worker_proxy import InBalancer, WorkerProxy
 from scaler.client.link.large_results import LargeResults, UnreadResults

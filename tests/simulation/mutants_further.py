@@ -12,10 +12,10 @@ from unittest.mock import patch
 from scaler.actors.messages.adoption import AdoptRun, RunsLost
 from scaler.actors.messages.peers import StartOver
 from scaler.actors.objects.object_store import ObjectStore
-from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import Adoption
+from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.agent.ledger import Ledger
 from scaler.executors.processes.slot.reserve import Reserve

@@ -12,7 +12,6 @@ from typing import Any
 from unittest.mock import patch
 
 import scaler.actors.sessions.client_session
-from scaler.actors.insight.events import SILENT
 from scaler.actors.messages.adoption import RunFound
 from scaler.actors.messages.peers import CheckSilence
 from scaler.actors.sessions.agent_session import AgentSession
@@ -20,7 +19,8 @@ from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.session import SessionTeardown
 from scaler.actors.tasks.adoption import Adoption
 from scaler.actors.tasks.task import TaskActor
-from scaler.actors.tasks.task_states import READY, RETURNING
+from scaler.actors.vocabulary.events import SILENT
+from scaler.actors.vocabulary.task_states import READY, RETURNING
 from scaler.agent.link import AgentLink
 from scaler.agent.messages import HandOverValues
 from scaler.agent.object_cache import ObjectCache

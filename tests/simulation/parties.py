@@ -11,7 +11,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from scaler.actors.insight.events import (
+from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
+from scaler.actors.vocabulary.events import (
     CLIENT,
     CUT,
     EVERY_TASK,
@@ -20,8 +21,7 @@ from scaler.actors.insight.events import (
     PeerLeft,
     TaskMoved,
 )
-from scaler.actors.peers.peer import Peer
-from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
+from scaler.actors.vocabulary.peer import Peer
 from scaler.agent.agent import _tree
 from scaler.agent.edge import AgentEdge
 from scaler.agent.link import AgentLink

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scaler.actors.insight.events import (
+from scaler.actors.vocabulary.events import (
     BROKE,
     SUBMITTED,
     ObjectFilled,
@@ -28,7 +28,7 @@ from scaler.actors.insight.events import (
     PeerRefused,
     TaskMoved,
 )
-from scaler.actors.tasks.task_states import (
+from scaler.actors.vocabulary.task_states import (
     ADOPTED,
     ASSIGNED,
     FAILED,

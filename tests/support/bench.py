@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import Connection
 from scaler.kit import ActorRef, Dispatcher
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_node import GraphNodeState
-from scaler.actors.peers.owners import Owner
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.task import TaskActor
-from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, JOBS, OBJECT_STORE, SchedulerTree
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.workers.balancer import Balancer
 from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
 from scaler.ids import NO_CONNECTION, NO_ID, ClientId, ObjectId, TaskId, split_ids

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, cast
 
-from scaler.actors.insight.events import Events
-from scaler.actors.peers.directory import Directory
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.services import Services
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.events import Events
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.services import Services
 from scaler.kit import ActorRef
 from scaler.wire.codec.structs import RunOptions
 from tests.support.configs import scheduler_config

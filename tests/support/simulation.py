@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from scaler.actors.insight.events import EVERY_TASK
 from scaler.actors.monitor import Board
 from scaler.actors.tree import SchedulerTree
+from scaler.actors.vocabulary.events import EVERY_TASK
 from scaler.endpoint import Endpoint
 from scaler.ids import (
     NO_ID,

@@ -19,7 +19,7 @@ from itertools import chain
 from scaler.actors.graphs.graph_node import GraphNodeState, input_node, payload_for_dependents
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.graphs.graph_view import find_nodes, report_ended, show_graph
-from scaler.actors.insight.explanations import follow
+from scaler.actors.graphs.waits import follow
 from scaler.actors.messages.adoption import NodesWait
 from scaler.actors.messages.monitor import ReportOpen
 from scaler.actors.messages.objects import ObjectLost

@@ -12,7 +12,7 @@ from scaler.actors.graphs.graph_node import GraphNodeState, preferred_worker, wo
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results, size_of

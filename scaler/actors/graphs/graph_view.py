@@ -13,7 +13,7 @@ from operator import attrgetter
 from scaler.actors.graphs.graph_node import GraphNodeState
 from scaler.actors.messages.monitor import Backlog, GraphEndedFor, GraphSeen, NodeSeen, WatchedNode
 from scaler.actors.tasks.client_context import ClientContext
-from scaler.actors.tasks.task_states import READY, RUNNING, shown_state
+from scaler.actors.vocabulary.task_states import READY, RUNNING, shown_state
 from scaler.ids import TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import GraphTask

@@ -1,4 +1,5 @@
-"""Answers to people about the scheduler: its peers, why a task waits, what a task has written, and what has happened.
+"""Answers to people about the scheduler: its peers and objects, and what a task has written.
 
-No module here changes a task. The topics of monitors are in `scaler.actors.monitor`.
+No module here changes a task. What a task waits for is answered by the actor that has the task. The topics of monitors
+are in `scaler.actors.monitor`.
 """

@@ -16,10 +16,10 @@ from itertools import islice
 from scaler.actors.messages.peers import AnswerInfo, InfoRequested, ReportStatistics, SessionEnded, WorkersArrived
 from scaler.actors.messages.tasks import CancelForAdmin
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.peers.directory import Directory
-from scaler.actors.peers.hellos import why_not_admin
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer, PeerPipe
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.hellos import why_not_admin
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer, PeerPipe
 from scaler.ids import ClientId, ObjectId, is_public_id
 from scaler.kit import Actor, ActorRef, charged_to, handles
 from scaler.message import message

@@ -13,8 +13,8 @@ from scaler.actors.insight.output_table import KeptLine, OutputTable
 from scaler.actors.messages.outputs import OutputRequested, RunsPrinted
 from scaler.actors.messages.peers import ReportStatistics, SessionEnded
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import NO_CONNECTION, NO_ID, TaskId
 from scaler.kit import Actor, charged_to, handles
 from scaler.message import message

@@ -33,12 +33,12 @@ from scaler.actors.messages.tasks import (
     StartRun,
     TaskDone,
 )
-from scaler.actors.peers.owners import UNBOUNDED, RoomInQuota
-from scaler.actors.services import Services
 from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.retries import NOT_RETRIED
+from scaler.actors.vocabulary.owners import UNBOUNDED, RoomInQuota
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import ClientId, TaskId, index_of, random_id
 from scaler.jobs.record import DONE, OPEN, STOPPED, JobObject, JobRecord, RowResult
 from scaler.jobs.tables.schema import RecordError

@@ -24,7 +24,7 @@ from scaler.actors.jobs.reader import JobReader, LeftJobError, needs_program
 from scaler.actors.messages.jobs import CheckExpiry, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.peers import EndSession, ReportStatistics
 from scaler.actors.messages.tasks import BalancerRestarted
-from scaler.actors.services import Services
+from scaler.actors.vocabulary.services import Services
 from scaler.config import ConfigError
 from scaler.errors import ProtocolError
 from scaler.jobs.folder import JobInUseError, is_expired, read_jobs

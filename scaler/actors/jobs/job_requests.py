@@ -26,7 +26,7 @@ from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import ATTEND, NOT_READ, JobReads, Steps
 from scaler.actors.jobs.job_state import JobState
 from scaler.actors.messages.jobs import RequestJob
-from scaler.actors.peers.outbox import Outbox
+from scaler.actors.vocabulary.outbox import Outbox
 from scaler.errors import ProtocolError
 from scaler.jobs.record import (
     CANCELED,

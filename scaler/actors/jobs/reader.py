@@ -20,7 +20,7 @@ from scaler.actors.jobs.job_state import JobState
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.messages.jobs import JobDue, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.tasks import BalancerRestarted
-from scaler.actors.peers.outbox import Outbox
+from scaler.actors.vocabulary.outbox import Outbox
 from scaler.jobs.folder import UNREADABLE, JobFolder, JobInUseError
 from scaler.jobs.record import JobRecord
 from scaler.kit import Actor, ActorRef, handles

@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.jobs.record import JobObject
 from scaler.kit import ActorRef

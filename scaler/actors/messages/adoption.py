@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from scaler.actors.policy.needs import Needs
+from scaler.actors.vocabulary.needs import Needs
 from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.message import message

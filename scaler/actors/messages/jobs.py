@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.peer import Peer
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.wire.messages.client import JobRequest

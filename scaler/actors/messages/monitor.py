@@ -10,9 +10,9 @@ from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.actors.insight.events import PeerIdentity
-    from scaler.actors.peers.peer import Peer
-    from scaler.actors.policy.interface import ResourceGroup
+    from scaler.actors.vocabulary.capacity import ResourceGroup
+    from scaler.actors.vocabulary.events import PeerIdentity
+    from scaler.actors.vocabulary.peer import Peer
     from scaler.kit import ActorRef
     from scaler.wire.messages.worker import AgentState
 

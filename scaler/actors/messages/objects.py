@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.message import message

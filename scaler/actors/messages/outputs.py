@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.actors.peers.peer import Peer
+    from scaler.actors.vocabulary.peer import Peer
     from scaler.kit import ActorRef
     from scaler.wire.messages.client import OutputRequest, Task
     from scaler.wire.messages.worker import RunOutput

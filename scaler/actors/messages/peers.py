@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.actors.insight.events import Departure, PeerIdentity
-from scaler.actors.peers.hellos import HeldRun
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.events import Departure, PeerIdentity
+from scaler.actors.vocabulary.hellos import HeldRun
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import Connection, ObjectId
 from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef

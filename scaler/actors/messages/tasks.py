@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scaler.actors.policy.needs import NO_OFFER, Needs, Offer
+from scaler.actors.vocabulary.needs import NO_OFFER, Needs, Offer
+from scaler.actors.vocabulary.task_states import READY, State, shown_state
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import GraphInput, Task, TaskResult
+from scaler.wire.messages.client import ExplainResponse, GraphInput, Task, TaskResult
+from scaler.wire.messages.vocabulary import Reason
 
 # Tasks and their workers
 
@@ -233,6 +235,10 @@ PAST_CHARACTERS_MOST = 160
 """Limit of the characters of the text about one past try. The texts of all past tries form one sentence."""
 NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
+SHOWN_SECONDS = 1.0
+"""A shorter wait is not mentioned in explanations."""
+UINT64_MOST = 2**64 - 1
+
 
 @message
 class ExplainTask:
@@ -254,6 +260,26 @@ class ExplainTask:
     hops: int = 0
     asked_at: float = 0.0
     is_wanted: bool = False
+
+    def answer(
+        self, state: State, found: tuple[Reason, str], tries: Tries = NOT_KNOWN, worker: str = "", seconds: float = 0.0
+    ) -> None:
+        """Answer for this task, or for a task that waits for this task (`because`).
+
+        Args:
+            found: what the task waits for, as a word, and as a sentence that tells people what to do.
+            seconds: for how long, at least, this task has been in its state; 0: unknown.
+        """
+        sentence, at, shown = found[1], self.asked_at, shown_state(state)
+        if state is READY and seconds >= SHOWN_SECONDS:
+            who = "that node" if self.because else "it"
+            sentence = f"{sentence}; {who} has waited for {age(seconds)}"
+        if self.because:
+            shown, tries, worker, seconds = shown_state(READY), NOT_KNOWN, "", self.seconds
+            sentence = self.because + (sentence[3:] if sentence.startswith("it ") else f"waits: {sentence}")
+        milliseconds = min(int(seconds * 1000), UINT64_MOST)
+        what = found[0], sentence, worker, tries.number, tries.shown(at), milliseconds
+        self.asker.send(ExplainResponse(self.task_id, shown, *what))
 
 
 @message

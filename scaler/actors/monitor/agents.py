@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.messages.monitor import AgentSeen
 from scaler.actors.monitor.board import Shown
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.events import PeerIdentity
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.capabilities import as_text

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from scaler.actors.insight.events import Events
 from scaler.actors.insight.output_table import OutputTable
 from scaler.actors.jobs.job_catalog import SeenJobs
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.peers.directory import Directory
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.events import Events
 from scaler.ids import SchedulerId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.session.traffic import Traffic

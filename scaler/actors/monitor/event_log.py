@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from scaler.actors.insight.events import (
+from scaler.actors.monitor.board import Shown
+from scaler.actors.vocabulary.events import (
     PartRestarted,
     PeerDisconnected,
     PeerIdentity,
@@ -14,7 +15,6 @@ from scaler.actors.insight.events import (
     PeerRefused,
     Role,
 )
-from scaler.actors.monitor.board import Shown
 from scaler.ids import public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.monitor import StateEvent

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from scaler.actors.insight.events import TaskMoved
 from scaler.actors.monitor.names import Names
+from scaler.actors.vocabulary.events import TaskMoved
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.texts import signature
 from scaler.wire.messages.common import TaskStatus

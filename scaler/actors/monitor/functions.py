@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
-from scaler.actors.insight.explanations import queue_reason
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.policy.interface import ResourceGroup
+from scaler.actors.policy.queue_reasons import queue_reason
+from scaler.actors.vocabulary.capacity import ResourceGroup
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import DURATIONS, FUNCTION_ROW, StateFunction
 from scaler.wire.messages.worker import AgentState

@@ -11,20 +11,6 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from scaler.actors.insight.events import (
-    AGENT,
-    ObjectFilled,
-    ObjectGone,
-    ObjectStored,
-    PartRestarted,
-    PeerChanged,
-    PeerDisconnected,
-    PeerJoined,
-    PeerLeft,
-    PeerReconnected,
-    PeerRefused,
-    TaskMoved,
-)
 from scaler.actors.messages.monitor import (
     AgentSeen,
     Backlog,
@@ -49,6 +35,20 @@ from scaler.actors.monitor.overview import LargestObjects, client_items, schedul
 from scaler.actors.monitor.sampler import Sampler
 from scaler.actors.monitor.tasks import SampledTasks, WatchedOutputs, rows_of
 from scaler.actors.monitor.topics import TOPICS, Subscriptions
+from scaler.actors.vocabulary.events import (
+    AGENT,
+    ObjectFilled,
+    ObjectGone,
+    ObjectStored,
+    PartRestarted,
+    PeerChanged,
+    PeerDisconnected,
+    PeerJoined,
+    PeerLeft,
+    PeerReconnected,
+    PeerRefused,
+    TaskMoved,
+)
 from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import ExplainResponse

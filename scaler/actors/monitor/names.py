@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.actors.insight.events import PeerChanged, PeerJoined, PeerLeft
 from scaler.actors.objects.object_table import ObjectTable
+from scaler.actors.vocabulary.events import PeerChanged, PeerJoined, PeerLeft
 from scaler.ids import ObjectId, public_id
 from scaler.kit import ActorRef
 

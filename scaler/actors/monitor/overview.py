@@ -7,12 +7,13 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
-from scaler.actors.insight.explanations import NODE_REASON, queue_reason
+from scaler.actors.graphs.waits import NODE_REASON
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
-from scaler.actors.peers.owners import Owner
+from scaler.actors.policy.queue_reasons import queue_reason
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import ClientId, ObjectId, public_id
 from scaler.wire.messages.client import SCALES
 from scaler.wire.messages.monitor import (

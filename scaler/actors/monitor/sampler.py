@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.tasks import SampledTasks
+from scaler.actors.vocabulary.events import EVERY_TASK, Events
 
 ALL_BELOW, SOME_ABOVE = 150, 200
 """Two rates of ended tasks per second: following all tasks starts below the first, and stops above the second."""

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from scaler.actors.insight.events import SUBMITTED, TaskMoved
 from scaler.actors.insight.output_table import KeptLine, OutputTable
 from scaler.actors.messages.monitor import WatchedNode
 from scaler.actors.messages.tasks import ExplainNode, ExplainTask
 from scaler.actors.monitor.names import Names
-from scaler.actors.tasks.task_states import ASSIGNED, FAILED, shown_state
+from scaler.actors.vocabulary.events import SUBMITTED, TaskMoved
+from scaler.actors.vocabulary.task_states import ASSIGNED, FAILED, shown_state
 from scaler.ids import ClientId, GraphId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse

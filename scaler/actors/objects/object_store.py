@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from scaler.actors.insight.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.messages.objects import (
     CopyKept,
     CountArguments,
@@ -52,9 +51,10 @@ from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.objects.copies import discard
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import NextSlice, Slices
+from scaler.actors.vocabulary.events import Events, ObjectFilled, ObjectGone, ObjectStored
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.kit import Actor, ActorRef, charged_to, handles
 from scaler.pickling.serialization import Frames, size_of

@@ -9,8 +9,8 @@ from scaler.actors.messages.objects import FetchObject, StoreObject
 from scaler.actors.objects.copies import Copies, Retained
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.pending_requests import PendingRequests
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import Frames, size_of

@@ -4,11 +4,11 @@
 `constrained` has the tasks that request resources, and `worker_loads` has the load of each worker.
 """
 
-from scaler.actors.policy.interface import Decisions
-from scaler.actors.policy.needs import Needs, Offer, needs_of
+from scaler.actors.policy.decisions import Decisions
 from scaler.actors.policy.placement import Placement, make_policy
 from scaler.actors.policy.rounds import LOOK_SECONDS
 from scaler.actors.policy.worker_loads import WORK_AHEAD_US
+from scaler.actors.vocabulary.needs import Needs, Offer, needs_of
 
 __all__ = [
     "LOOK_SECONDS",

@@ -18,10 +18,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from scaler.actors.policy.fair_share import FairShare
-from scaler.actors.policy.interface import Capacity, ResourceGroup
-from scaler.actors.policy.needs import Amounts, Needs, Offer, in_words
 from scaler.actors.policy.nodes import NodeResources, Nodes
 from scaler.actors.policy.worker_loads import WorkerLoads
+from scaler.actors.vocabulary.capacity import Capacity, ResourceGroup
+from scaler.actors.vocabulary.needs import Amounts, Needs, Offer, in_words
 from scaler.amounts import CALL, amount_text
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef

@@ -19,8 +19,8 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from scaler.actors.peers.owners import NOBODY, Owner
 from scaler.actors.policy.in_order import InOrder
+from scaler.actors.vocabulary.owners import NOBODY, Owner
 from scaler.ids import ObjectId
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 
-from scaler.actors.policy.needs import Needs, Offer
+from scaler.actors.vocabulary.needs import Needs, Offer
 from scaler.kit import ActorRef
 
 

@@ -13,14 +13,15 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
-from scaler.actors.peers.owners import Owner
 from scaler.actors.policy.admission import Admission, refusal
 from scaler.actors.policy.constrained import ClassTurns, ConstrainedQueue
+from scaler.actors.policy.decisions import Decisions
 from scaler.actors.policy.fair_share import FairShare, owner_of_all
-from scaler.actors.policy.interface import Capacity, Decisions, ResourceGroup
-from scaler.actors.policy.needs import NO_OFFER, Needs, Offer
 from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads
+from scaler.actors.vocabulary.capacity import Capacity, ResourceGroup
+from scaler.actors.vocabulary.needs import NO_OFFER, Needs, Offer
+from scaler.actors.vocabulary.owners import Owner
 from scaler.durations import Durations
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from scaler.actors.insight.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
 from scaler.actors.messages.objects import (
@@ -44,11 +43,12 @@ from scaler.actors.messages.peers import (
 )
 from scaler.actors.messages.tasks import BalancerRestarted, WorkersPausedAt
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.peers.hellos import HeldRun, listed, offer_of, runs_of_workers
-from scaler.actors.peers.peer import Peer
-from scaler.actors.services import Services
 from scaler.actors.sessions.session import Session, SessionTeardown
 from scaler.actors.slices import NextSlice, Slices
+from scaler.actors.vocabulary.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
+from scaler.actors.vocabulary.hellos import HeldRun, listed, offer_of, runs_of_workers
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.services import Services
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef, ChildFailed, Timer, handles

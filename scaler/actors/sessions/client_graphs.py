@@ -13,8 +13,8 @@ from typing import Any
 from scaler.actors.graphs.graph_node import by_graph
 from scaler.actors.graphs.graph_values import TAKEN
 from scaler.actors.messages.tasks import CancelGraph
-from scaler.actors.peers.owners import Owner
 from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import GraphId, TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, InputKnowledge, TaskResult

@@ -9,9 +9,9 @@ import logging
 
 from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
 from scaler.actors.messages.tasks import GraphNodeDone, TaskDone
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
-from scaler.actors.services import Services
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import ClientId, ObjectId, TaskId, content_id, split_ids
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import TaskResult

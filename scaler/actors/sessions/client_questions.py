@@ -6,20 +6,21 @@ questions are forwarded to the actors of the tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler.actors.insight.explanations import ask_next, unknown_task
 from scaler.actors.messages.tasks import ExplainForAdmin, ExplainNode, ExplainTask
-from scaler.actors.peers.directory import Directory
-from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_graphs import ClientGraphs
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.tasks.open_tasks import OpenTasks
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.recent_runs import RecentRuns
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import ExplainRequest
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
+from scaler.wire.messages.vocabulary import UNKNOWN
 
 
 class ClientQuestions:
@@ -45,7 +46,7 @@ class ClientQuestions:
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):
             peers = self._directory.peers.values()
             sessions = iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT])
-            ask_next(question, sessions, self._directory.recent_runs)
+            _ask_next(question, sessions, self._directory.recent_runs)
         else:
             self.forward(question, task_id, request.graph_id, request.position)
 
@@ -57,7 +58,7 @@ class ClientQuestions:
         elif self._has(question.task_id):
             self._open_tasks[question.task_id].send(question)
         else:
-            ask_next(question, asked.others, self._directory.recent_runs)
+            _ask_next(question, asked.others, self._directory.recent_runs)
 
     def _has(self, task_id: TaskId) -> bool:
         task = self._open_tasks.get(task_id)
@@ -70,6 +71,21 @@ class ClientQuestions:
         if not is_node and task_id in self._held:
             self._put(self._held.explain(question))
         elif asked is None or asked.is_stopped():
-            self._put(unknown_task(question, self._directory.recent_runs.worker_of(question.task_id)))
+            self._put(_unknown_task(question, self._directory.recent_runs.worker_of(question.task_id)))
         else:
             asked.send(ExplainNode(question, position) if is_node else question)
+
+
+def _unknown_task(question: ExplainTask, worker: str) -> ExplainResponse:
+    """Return the answer about a task that the session does not have. `worker`: where the task ran; empty: unknown."""
+    sentence = "the scheduler does not have it: it has just ended, or has not arrived yet"
+    return ExplainResponse(question.task_id, "", UNKNOWN, sentence, worker)
+
+
+def _ask_next(question: ExplainTask, sessions: Iterator[ActorRef], recent_runs: RecentRuns) -> None:
+    """Forward an admin's question to the next open client session. Answer the question if no session is left."""
+    session = next((each for each in sessions if not each.is_stopped()), None)
+    if session is None:
+        question.asker.send(_unknown_task(question, recent_runs.worker_of(question.task_id)))
+    else:
+        session.send(ExplainForAdmin(question, sessions))

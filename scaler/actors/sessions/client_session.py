@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 from scaler.actors.graphs.awaited import NO_GRAPH, AwaitedTasks
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_values import TAKEN
-from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.messages.adoption import AgentsReturned, FindRuns, NotHeld, RunsAreHeld
 from scaler.actors.messages.jobs import ReaderLeft, RequestJob
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
@@ -46,9 +45,6 @@ from scaler.actors.messages.tasks import (
     InputKnown,
     TaskDone,
 )
-from scaler.actors.peers.owners import Owner, RoomInQuota
-from scaler.actors.peers.peer import Peer
-from scaler.actors.services import Services
 from scaler.actors.sessions.client_graphs import ClientGraphs
 from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
 from scaler.actors.sessions.client_questions import ClientQuestions
@@ -59,6 +55,10 @@ from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.tasks.client_context import ClientContext, CurrentRun
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
+from scaler.actors.vocabulary.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
+from scaler.actors.vocabulary.owners import Owner, RoomInQuota
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, public_id
 from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.kit import ActorRef, ChildFailed, handles

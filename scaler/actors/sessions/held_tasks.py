@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from scaler.actors.messages.tasks import ExplainTask
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse, Task

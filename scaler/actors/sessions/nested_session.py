@@ -16,14 +16,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from scaler.actors.insight.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
 from scaler.actors.messages.adoption import AgentsReturned
 from scaler.actors.messages.outputs import OutputRequested
 from scaler.actors.messages.peers import EndNested, ItemsWaiting
-from scaler.actors.peers.owners import NOBODY, Owner
-from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.vocabulary.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
+from scaler.actors.vocabulary.owners import NOBODY, Owner
+from scaler.actors.vocabulary.peer import Peer
 from scaler.kit import ActorRef, handles
 from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.client import ClientResting, OutputRequest, Task

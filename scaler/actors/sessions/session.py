@@ -9,7 +9,10 @@ import logging
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from scaler.actors.insight.events import (
+from scaler.actors.messages.peers import CheckSilence, ConnectionLost, EndSession, Resumed, SessionEnded
+from scaler.actors.sessions.refusals import answers_to
+from scaler.actors.slices import NextSlice, Slices
+from scaler.actors.vocabulary.events import (
     AGENT,
     CUT,
     FAILED,
@@ -22,11 +25,8 @@ from scaler.actors.insight.events import (
     PeerReconnected,
     Role,
 )
-from scaler.actors.messages.peers import CheckSilence, ConnectionLost, EndSession, Resumed, SessionEnded
-from scaler.actors.peers.peer import Peer
-from scaler.actors.services import Services
-from scaler.actors.sessions.refusals import answers_to
-from scaler.actors.slices import NextSlice, Slices
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import public_id
 from scaler.keys.allowed import KEY_SHOWN
 from scaler.kit import Actor, ActorRef, MessageRefused, Timer, handles

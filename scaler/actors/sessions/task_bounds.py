@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
-from scaler.actors.services import Services
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.tasks.open_tasks import OpenTasks
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus

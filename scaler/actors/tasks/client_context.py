@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TypeAlias
 
-from scaler.actors.peers.owners import Owner
-from scaler.actors.policy.needs import Needs, needs_of
-from scaler.actors.services import Services
+from scaler.actors.vocabulary.needs import Needs, needs_of
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import ClientId, GraphId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task

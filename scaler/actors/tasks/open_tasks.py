@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.kit import ActorRef
 
 Key = TypeVar("Key")

@@ -5,8 +5,8 @@ The task calls these functions when its run has failed.
 
 from __future__ import annotations
 
-from scaler.actors.services import Options
-from scaler.actors.tasks.task_states import CRASHED, LOST, STOPPED, UNKNOWN
+from scaler.actors.vocabulary.services import Options
+from scaler.actors.vocabulary.task_states import CRASHED, LOST, STOPPED, UNKNOWN
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler.actors.insight.events import BROKE, SEEN, SUBMITTED, TaskMoved
-from scaler.actors.insight.explanations import explain_unassigned
 from scaler.actors.messages.adoption import AdoptRun, FindRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.monitor import ReportTask
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, UseObjects
@@ -41,11 +39,21 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.objects.located import bytes_in
-from scaler.actors.policy.needs import Needs
-from scaler.actors.tasks import task_states as states
 from scaler.actors.tasks.client_context import ClientContext, CurrentRun
 from scaler.actors.tasks.retries import NOT_RETRIED, STARTED, delay_seconds, retry_reason
-from scaler.actors.tasks.task_states import EVENT_OF_STATUS, FINISHED, RUNNING, SUCCEEDED, TRANSITIONS, Event, State
+from scaler.actors.tasks.waits import explain_unassigned
+from scaler.actors.vocabulary import task_states as states
+from scaler.actors.vocabulary.events import BROKE, SEEN, SUBMITTED, TaskMoved
+from scaler.actors.vocabulary.needs import Needs
+from scaler.actors.vocabulary.task_states import (
+    EVENT_OF_STATUS,
+    FINISHED,
+    RUNNING,
+    SUCCEEDED,
+    TRANSITIONS,
+    Event,
+    State,
+)
 from scaler.ids import is_later
 from scaler.kit import Actor, ActorRef, handles
 from scaler.peer.conversation_state import TRIES_MOST

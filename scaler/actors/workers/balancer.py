@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.actors.insight.explanations import explain, of_low_priority, queue_reason
 from scaler.actors.messages.monitor import ReportBacklog
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
@@ -45,7 +44,8 @@ from scaler.actors.messages.tasks import (
     WorkersPausedAt,
 )
 from scaler.actors.policy import Placement
-from scaler.actors.tasks.task_states import READY
+from scaler.actors.policy.queue_reasons import of_low_priority, queue_reason
+from scaler.actors.vocabulary.task_states import READY
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.wire.messages.priority import MOST, with_user_priority
 
@@ -222,7 +222,7 @@ class Balancer(Actor):
         found = of_low_priority(queue_reason(self._policy.capacity(waiting.needs)), waiting.priority)
         if waiting.question.is_wanted:
             self._start_wanted(waiting)
-        explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
+        waiting.question.answer(READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
         """Assign a waiting task to a paused worker, because a client waits for the result of the task.

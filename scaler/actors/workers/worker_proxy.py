@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from scaler.actors.insight.explanations import explain_run
-from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
 from scaler.actors.messages.outputs import RunsPrinted
 from scaler.actors.messages.peers import (
@@ -48,12 +46,14 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.peers.hellos import HeldRun
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Offer
-from scaler.actors.policy.needs import NO_OFFER
+from scaler.actors.vocabulary.hellos import HeldRun
+from scaler.actors.vocabulary.needs import NO_OFFER
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer
+from scaler.actors.vocabulary.recent_runs import RecentRuns
 from scaler.actors.workers.ranges import checked, retried, split, unwanted
+from scaler.actors.workers.run_reports import explain_run
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, handles

@@ -361,7 +361,7 @@ class ExplainResponse:
     state: Text
     """the state of the task as monitors name it; empty if the scheduler does not have the task"""
     waits_for: Text
-    """the reason for waiting: one of the words of `scaler.actors.insight.explanations`"""
+    """the reason for waiting: one of the words of `scaler.wire.messages.vocabulary`"""
     sentence: Reason
     """what the task waits for, as a sentence for people, with advice"""
     worker: Text = ""

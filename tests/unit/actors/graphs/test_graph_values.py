@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.graphs.graph_node import SHARED_BYTES, GraphNodeState
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import ClientId, GraphId, ObjectId, TaskId, random_id
 from scaler.pickling.serialization import VALUE, argument_block, result_argument
 from scaler.wire.messages.client import GraphNode

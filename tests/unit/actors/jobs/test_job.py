@@ -33,8 +33,8 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from scaler.actors.peers.owners import Owner, RoomInQuota
 from scaler.actors.tasks.adoption import HOLD_SECONDS
+from scaler.actors.vocabulary.owners import Owner, RoomInQuota
 from scaler.client.jobs.job_requests import read_rows
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.jobs.folder import JobFolder

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.insight.events import TaskMoved
-from scaler.actors.tasks.task_states import FINISHED
+from scaler.actors.vocabulary.events import TaskMoved
+from scaler.actors.vocabulary.task_states import FINISHED
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.kit import Actor, Dispatcher
 from scaler.wire.messages.client import Task

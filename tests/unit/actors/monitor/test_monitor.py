@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.insight.events import EVERY_TASK
-from scaler.actors.insight.explanations import STEPS_MOST
+from scaler.actors.graphs.waits import STEPS_MOST
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.actors.monitor.tasks import LINES_MOST
+from scaler.actors.vocabulary.events import EVERY_TASK
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages import vocabulary

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.monitor.overview import CLIENTS_MOST, LargestObjects, client_items
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import ObjectId
 
 ALICE = Owner("alice")

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.sampler import ALL_BELOW, SOME_ABOVE, STEPS_MOST, Sampler
 from scaler.actors.monitor.tasks import SampledTasks
 from scaler.actors.objects.object_table import ObjectTable
+from scaler.actors.vocabulary.events import EVERY_TASK, Events
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.actors.insight.events import SUBMITTED
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.tasks import SampledTasks, rows_of
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.tasks.task_states import ASSIGNED, RETRIED
+from scaler.actors.vocabulary.events import SUBMITTED
+from scaler.actors.vocabulary.task_states import ASSIGNED, RETRIED
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack, row_ids

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.insight.events import Events
 from scaler.actors.messages.objects import (
     CopyKept,
     DeleteCopy,
@@ -32,8 +31,9 @@ from scaler.actors.objects import object_store as objects_module
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import SLICE_STEPS
+from scaler.actors.vocabulary.events import Events
+from scaler.actors.vocabulary.peer import Peer
 from scaler.client.insight.presence import KINDS
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef

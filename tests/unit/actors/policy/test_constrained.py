@@ -10,9 +10,9 @@ import pytest
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.policy import WORK_AHEAD_US, Placement, constrained, make_policy
 from scaler.actors.policy.constrained import ClassTurns, ResourceClass
+from scaler.actors.policy.decisions import Decisions
 from scaler.actors.policy.fair_share import FairShare
-from scaler.actors.policy.interface import Decisions
-from scaler.actors.policy.needs import Needs, Offer
+from scaler.actors.vocabulary.needs import Needs, Offer
 from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FAIR, FIFO

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.nodes import NodeResources, Nodes
+from scaler.actors.vocabulary.needs import Needs, Offer
 
 GPU, TWO = Needs((("gpu", 1),)), Needs((("gpu", 2),))
 THERE = Needs((("gpu", 0),))

@@ -10,10 +10,10 @@ import pytest
 
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Placement
+from scaler.actors.policy.decisions import Decisions
 from scaler.actors.policy.fair_share import TURN_US
-from scaler.actors.policy.interface import Decisions
-from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.placement import RANGE_MOST_US, make_policy
+from scaler.actors.vocabulary.needs import Needs, Offer
 from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FAIR, FIFO

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.owners import Owner
 from scaler.actors.sessions.task_bounds import TASKS_BEYOND_WINDOW
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import NO_ID, ClientId, GraphId, TaskId
 from scaler.keys.allowed import OwnerTerms
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse

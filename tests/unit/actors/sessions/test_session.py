@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.tasks import CancelTask
-from scaler.actors.peers.acceptor import Acceptor
+from scaler.actors.sessions.acceptor import Acceptor
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.session import REFUSED_MOST, SessionTeardown
@@ -203,7 +203,7 @@ SHARED: dict[str, tuple[str, Callable[[int], Any], type]] = {
         ObjectResponse,
     ),
     ACCEPTOR: (
-        "peers.acceptor.why_not_admin",
+        "sessions.acceptor.why_not_admin",
         lambda _: ClientDisconnect(GoodbyeKind.SHUTDOWN),
         ClientShutdownResponse,
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.actors.peers.owners import Owner
 from scaler.actors.tasks.open_tasks import OpenTasks
+from scaler.actors.vocabulary.owners import Owner
 from tests.support.bench import Bench
 
 

@@ -28,7 +28,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.retries import NOT_RETRIED
 from scaler.actors.tasks.task import TaskActor
-from scaler.actors.tasks.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
+from scaler.actors.vocabulary.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskResult

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.adoption import AdoptRun
 from scaler.actors.messages.peers import CloseWorker, ConnectionLost, DrainWorker, Resumed, StartOver, StopWorker
 from scaler.actors.messages.tasks import (
@@ -34,8 +33,9 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.peers.hellos import HeldRun
 from scaler.actors.policy import Needs
+from scaler.actors.vocabulary.hellos import HeldRun
+from scaler.actors.vocabulary.recent_runs import RecentRuns
 from scaler.actors.workers import worker_proxy
 from scaler.actors.workers.worker_proxy import ANSWER_SECONDS, WorkerProxy
 from scaler.ids import NO_CONNECTION, NO_ID, Connection, GraphId, ObjectId, TaskId

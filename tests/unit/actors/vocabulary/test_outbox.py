@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import RecallRequest

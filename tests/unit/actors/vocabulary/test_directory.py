@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from scaler.actors.peers.directory import (
+from scaler.actors.vocabulary.directory import (
     KNOWN_MOST,
     MARKS_MOST,
     SPENT_REMEMBERED,
@@ -14,8 +14,8 @@ from scaler.actors.peers.directory import (
     Directory,
     UnstartedRuns,
 )
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import ATTEMPTS, NO_CONNECTION, Connection, TaskId
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,

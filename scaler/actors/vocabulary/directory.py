@@ -10,14 +10,14 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
-from scaler.actors.insight.events import PeerIdentity
-from scaler.actors.insight.recent_runs import RecentRuns
-from scaler.actors.peers.accounts import Accounts
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.owners import Owners
-from scaler.actors.peers.peer import Peer, PeerKey
-from scaler.actors.peers.text_hashes import TextHashes
-from scaler.actors.peers.worker_names import WorkerNames
+from scaler.actors.vocabulary.accounts import Accounts
+from scaler.actors.vocabulary.events import PeerIdentity
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.owners import Owners
+from scaler.actors.vocabulary.peer import Peer, PeerKey
+from scaler.actors.vocabulary.recent_runs import RecentRuns
+from scaler.actors.vocabulary.text_hashes import TextHashes
+from scaler.actors.vocabulary.worker_names import WorkerNames
 from scaler.ids import NO_CONNECTION, Connection, TaskId, is_later
 from scaler.kit import ActorRef
 

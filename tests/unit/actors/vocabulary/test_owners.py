@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.actors.peers.owners import Owners
+from scaler.actors.vocabulary.owners import Owners
 from scaler.ids import SchedulerId
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from scaler.actors.insight.events import AGENT, CLIENT, PeerRefused
 from scaler.actors.messages.peers import (
     AgentArrived,
     ClientArrived,
@@ -33,7 +32,11 @@ from scaler.actors.messages.peers import (
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
-from scaler.actors.peers.hellos import (
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.sessions.nested_session import NestedSession
+from scaler.actors.vocabulary.events import AGENT, CLIENT, PeerRefused
+from scaler.actors.vocabulary.hellos import (
     held_by,
     identity_of,
     is_admin,
@@ -46,12 +49,9 @@ from scaler.actors.peers.hellos import (
     wrong_owner,
     wrong_python,
 )
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import OpenPipe, Peer, PeerKey
-from scaler.actors.services import Services
-from scaler.actors.sessions.agent_session import AgentSession
-from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.sessions.nested_session import NestedSession
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import OpenPipe, Peer, PeerKey
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import NO_ID, SchedulerId
 from scaler.keys.allowed import KEY_SHOWN
 from scaler.kit import Actor, ActorRef, ChildFailed, MessageRefused, charged_to, handles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.policy.needs import ASKED_MOST, Needs, in_words, needs_of
+from scaler.actors.vocabulary.needs import ASKED_MOST, Needs, in_words, needs_of
 
 
 def test_a_task_without_requests_has_no_needs() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from scaler.actors.peers.owners import Owner, Owners
+from scaler.actors.vocabulary.owners import Owner, Owners
 from scaler.wire.messages.accounts import account_of, number_of, owner_of
 
 

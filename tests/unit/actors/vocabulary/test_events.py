@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import scaler.actors
-from scaler.actors.insight import events
-from scaler.actors.insight.events import (
+from scaler.actors.tree import BALANCER
+from scaler.actors.vocabulary import events
+from scaler.actors.vocabulary.events import (
     AGENT,
     BROKE,
     CLIENT,
@@ -37,7 +38,7 @@ from scaler.actors.insight.events import (
     PeerRefused,
     TaskMoved,
 )
-from scaler.actors.tasks.task_states import (
+from scaler.actors.vocabulary.task_states import (
     ASSIGNED,
     BALANCER_RESTARTED,
     CANCEL,
@@ -50,7 +51,6 @@ from scaler.actors.tasks.task_states import (
     STOPPED,
     WITHDRAWN,
 )
-from scaler.actors.tree import BALANCER
 from scaler.ids import TaskId
 from scaler.wire.messages.client import GoodbyeKind
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus

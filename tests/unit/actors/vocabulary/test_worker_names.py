@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.actors.peers.hellos import NAMES_LISTED, listed
-from scaler.actors.peers.worker_names import WorkerNames
+from scaler.actors.vocabulary.hellos import NAMES_LISTED, listed
+from scaler.actors.vocabulary.worker_names import WorkerNames
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.worker import WorkerHello
 from tests.support.simulation import Simulation

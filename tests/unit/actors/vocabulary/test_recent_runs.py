@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.insight.recent_runs import RECENT_MOST, RecentRuns
+from scaler.actors.vocabulary.recent_runs import RECENT_MOST, RecentRuns
 from scaler.ids import TaskId
 
 

@@ -1,16 +1,12 @@
-"""Interface: the decisions that the policy returns, and its figures about waiting tasks."""
+"""Capacity: the policy's figures about waiting tasks and about the workers that could take them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaler.ids import ObjectId
-from scaler.kit import ActorRef
-
-if TYPE_CHECKING:
-    from scaler.actors.messages.tasks import TaskReady
 
 
 class ResourceGroup(NamedTuple):
@@ -29,21 +25,6 @@ class ResourceGroup(NamedTuple):
     """returns the duration of a function's tasks in microseconds; 0 if the duration is unknown"""
     last_function: ObjectId | None
     """the function of the group's latest task, assumed to be the function of the running tasks too; None if unknown"""
-
-
-@dataclass(slots=True)
-class Decisions:
-    """The decisions of the policy in one turn, which the balancer carries out in the order of the fields."""
-
-    assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = field(default_factory=dict)
-    """the assigned tasks by worker, each with its expected work in microseconds, which is subtracted when it ends"""
-    refused: list[tuple[TaskReady, str]] = field(default_factory=list)
-    """the tasks to refuse, each with the reason"""
-    recalled: dict[ActorRef, int] = field(default_factory=dict)
-    look_at: float | None = None
-    """the latest time at which to request decisions again; None: only after a change"""
-    split: list[TaskReady] = field(default_factory=list)
-    """ranges that are too long: each row becomes a task of its own, ahead of new tasks"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
-from scaler.actors.insight.events import PeerIdentity
-from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer
-from scaler.actors.policy import Offer
+from scaler.actors.vocabulary.events import PeerIdentity
+from scaler.actors.vocabulary.needs import Offer
+from scaler.actors.vocabulary.owners import Owner
+from scaler.actors.vocabulary.peer import Peer
 from scaler.amounts import AMOUNT_MOST
 from scaler.ids import NO_ID, TaskId
 from scaler.keys.allowed import AllowedKey

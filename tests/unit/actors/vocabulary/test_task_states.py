@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.tasks.task_states import (
+from scaler.actors.vocabulary.task_states import (
     ASSIGNED,
     BALANCER_RESTARTED,
     CANCEL,

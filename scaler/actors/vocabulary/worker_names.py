@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from scaler.actors.peers.hellos import listed, names_of
+from scaler.actors.vocabulary.hellos import listed, names_of
 from scaler.ids import AgentId
 from scaler.wire.messages.worker import WorkerHello
 

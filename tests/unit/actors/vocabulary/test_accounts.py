@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.actors.peers.accounts import Accounts
-from scaler.actors.peers.owners import UNNAMED_MOST, Owner, Owners
+from scaler.actors.vocabulary.accounts import Accounts
+from scaler.actors.vocabulary.owners import UNNAMED_MOST, Owner, Owners
 from scaler.wire.messages.accounts import account_of, number_of, tag_of
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from scaler.actors.peers.hellos import names_of
+from scaler.actors.vocabulary.hellos import names_of
 from scaler.wire.messages.worker import RANDOM_HASHES, WorkerHello
 
 logger = logging.getLogger(__name__)

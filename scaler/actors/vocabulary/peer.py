@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from scaler.actors.insight.events import PeerIdentity
-from scaler.actors.peers.owners import NOBODY, Owner
+from scaler.actors.vocabulary.events import PeerIdentity
+from scaler.actors.vocabulary.owners import NOBODY, Owner
 from scaler.errors import ProtocolError
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.keys.allowed import AllowedKey

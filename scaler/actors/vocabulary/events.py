@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import NewType
 
-from scaler.actors.tasks.task_states import Event
+from scaler.actors.vocabulary.task_states import Event
 from scaler.ids import ClientId, GraphId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.message import message

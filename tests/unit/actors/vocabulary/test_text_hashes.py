@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.text_hashes import TextHashes
+from scaler.actors.vocabulary.text_hashes import TextHashes
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.worker import RANDOM_HASHES, WorkerHello
 from tests.support.simulation import Simulation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers import peer as peer_module
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary import peer as peer_module
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.client import ExplainResponse, TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT

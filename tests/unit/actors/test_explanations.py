@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.insight.explanations import STEPS_MOST
+from scaler.actors.graphs.waits import STEPS_MOST
 from scaler.actors.messages.tasks import FIRST_TRY
 from scaler.actors.workers.worker_proxy import ANSWER_SECONDS
 from scaler.ids import NO_ID, GraphId, TaskId

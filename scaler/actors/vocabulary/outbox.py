@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.peers.peer import Peer
+from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.directions import Direction
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from scaler.actors.insight.events import Events
-from scaler.actors.peers.directory import Directory
-from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.directory import Directory
+from scaler.actors.vocabulary.events import Events
+from scaler.actors.vocabulary.outbox import Outbox
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig

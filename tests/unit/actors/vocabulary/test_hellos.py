@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.hellos import is_admin, wrong_key, wrong_owner
-from scaler.actors.peers.owners import Owner
+from scaler.actors.vocabulary.hellos import is_admin, wrong_key, wrong_owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import NO_ID, ClientId, random_id
 from scaler.keys.allowed import AllowedKey
 from scaler.keys.folder import KeyPair

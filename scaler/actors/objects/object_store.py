@@ -236,8 +236,9 @@ class ObjectStore(Actor):
     def _host_has_all(self, has: HostHasAll) -> None:
         """Have a host with the whole value send the rest of a stream. If no host needs more, serve waiting readers."""
         stored = self._objects.get(has.object_id)
-        if stored is None or stored.stream is None:
+        if stored is None or stored.stream is None or has.host.is_stopped():
             return
+        self._copies.add(has.object_id, has.host)  # it may have been asked for its copy before it had one
         stored.stream.ask_again((has.host, b""))
         if not stored.stream.is_under_way():
             self._answer_waiting(has.object_id, stored, ())

@@ -714,6 +714,19 @@ def test_a_large_value_is_transferred_part_by_part(scene: Scene) -> None:
     assert (most <= AHEAD * PART_BYTES, passing.here()) == (True, 0)
 
 
+def test_a_host_that_has_received_a_whole_value_is_asked_for_parts_only_until_it_leaves(scene: Scene) -> None:
+    passing, second, third = Passing(scene), connected_peer(b"second"), connected_peer(b"client")
+    (_, host), (_, other) = scene.bench.recorder(), scene.bench.recorder()
+    scene.tell(FetchObject(ONE, second, host, by_value=True))
+    scene.table.copies.remove(ONE, host)  # it was asked for its copy before it had one
+    while passing.supply():
+        passing.leave(second)
+    assert passing.got[b"second"] == b"".join(LARGE)
+    scene.tell(HostLeft(host), FetchObject(ONE, third, other, by_value=True))
+    passing.leave(third)
+    assert passing.supply(), "no other host has the value"
+
+
 def test_no_further_part_is_requested_while_the_reader_takes_none(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)

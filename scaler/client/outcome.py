@@ -170,6 +170,7 @@ def not_sent(error: Exception) -> BaseException:
 
 
 SCHEDULER_ENDED = "its scheduler ended before it was read"
+SESSION_ENDED = "the session of its client ended before it was read"
 
 
 def lost_result(why: str, times: int) -> BaseException:

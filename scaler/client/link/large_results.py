@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from scaler.client.calls.entry import Call, Entry, GraphEntry, MakeError, ResultReceiver, Sink, call_of
 from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_most_once
-from scaler.client.outcome import SCHEDULER_ENDED, lost_result, unrepeatable_result
+from scaler.client.outcome import SCHEDULER_ENDED, SESSION_ENDED, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import BYTES_HEAD, Frames
@@ -232,13 +232,13 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         is_graph = isinstance(call, GraphEntry)
         return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
-    def mark_lost(self, in_transit: Container[ObjectId]) -> list[UnreadResult]:
-        """Mark all stored results as lost, and return these. Add 1 to `times_lost` of each result that was
-        `in_transit`, because the transfer may have ended the scheduler.
+    def mark_lost(self, in_transit: Container[ObjectId], why: str = SCHEDULER_ENDED) -> list[UnreadResult]:
+        """Mark all stored results as lost, for the reason `why`, and return these. Add 1 to `times_lost` of each result
+        that was `in_transit`, because the transfer may have ended the scheduler.
         """
         stored = self.in_state(ResultState.STORED)
         for unread in stored:
-            unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
+            unread.state, unread.why = ResultState.LOST, why
             unread.times_lost += unread.object_id in in_transit
         return stored
 
@@ -446,7 +446,7 @@ class LargeResults:
         Args:
             has_ended: whether the scheduler of the last session has ended.
         """
-        stored = self.unread.mark_lost(self.requests if has_ended else ())
+        stored = self.unread.mark_lost(*((self.requests, SCHEDULER_ENDED) if has_ended else ((), SESSION_ENDED)))
         wanted = self._defer_requests(self.unread.in_state(ResultState.LOST))
         repeated = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
         calls = {id(each.call) for each in repeated}

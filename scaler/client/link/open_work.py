@@ -544,14 +544,14 @@ class OpenWork:
             unacknowledged: items of the last session that may not have arrived.
             in_transit: large items that were being sent when the last scheduler ended; None: it is the same scheduler.
         """
+        waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)
+        mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))  # before any is queued again
         self.large.start_over(has_ended=in_transit is not None)
         if in_transit is not None:
             self._ranges.split_all()
             self._refusals.on_dead_scheduler(in_transit, unacknowledged)
         self._ranges.split_all(longer_than=self.window.tasks_most)
         self._drop_refused()
-        waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)
-        mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))
         self.out = [item for item in (*unacknowledged, *self.out) if is_withdrawal(item)]
         self.out.extend(map(as_sent, self._stored.values()))
         self.window.clear()

@@ -566,6 +566,19 @@ def next_scheduler(work: OpenWork) -> list[Any]:
     return [item for item in heard if item not in claims] + said(work)
 
 
+@pytest.mark.parametrize("in_transit", [None, ()])
+def test_an_open_at_most_once_graph_with_an_unread_result_is_resubmitted_as_possibly_started(
+    in_transit: tuple[Any, ...] | None,
+) -> None:
+    work, made = OpenWork(), graph({101: Sink(), 102: Sink()})
+    made.spec = replace(made.spec, options=ONCE)
+    work.add_graph(made)
+    said(work)
+    work.on_results([result(101, size=80_000)])
+    work.start_over((), in_transit)
+    assert [item.options for item in said(work) if type(item) is GraphTask] == [SAID]
+
+
 def test_at_most_once_tasks_are_resent_as_submitted_and_never_recomputed() -> None:
     work, reader = OpenWork(), Sink()
     for number in (1, 2):
@@ -738,7 +751,6 @@ class TestClaims:
         return work
 
     def test_claims_are_sent_before_open_tasks_and_run_nothing(self, work: OpenWork) -> None:
-        work.start_over()
         first, second, third = (item for item in said(work) if type(item) is Task)
         assert [each.task_id for each in (first, second, third)] == [task_id(1), task_id(2), task_id(3)]
         assert (first.payload, first.object_ids, first.options) == (b"", b"", SAID)
@@ -746,7 +758,6 @@ class TestClaims:
         assert third == entry(3)[0]
 
     def test_claimed_results_that_agents_have_are_read_and_deleted(self, work: OpenWork) -> None:
-        work.start_over()
         readers = [Reader(work, 1)]
         work.on_results([result(1, size=80_000), result(2, size=80_000)])
         readers.append(Reader(work, 2))
@@ -759,7 +770,6 @@ class TestClaims:
         assert said(work) == [delete(task_id(1)), delete(task_id(2))]
 
     def test_a_claimed_result_that_is_lost_is_recomputed_for_its_reader(self, work: OpenWork) -> None:
-        work.start_over()
         reader = Reader(work, 2)
         assert entry(2)[0] not in said(work)
         work.on_results([result(2, TaskStatus.NOT_FOUND)])
@@ -767,14 +777,12 @@ class TestClaims:
         assert reader.ends == []
 
     def test_a_claimed_at_most_once_result_that_is_lost_is_a_missing_objects_error(self, work: OpenWork) -> None:
-        work.start_over()
         reader = Reader(work, 1)
         assert reader.ends == []
         work.on_results([result(1, TaskStatus.NOT_FOUND)])
         assert reader.ends == [("failed", MissingObjects)]
 
     def test_a_claim_is_withdrawn_when_its_future_is_collected(self, work: OpenWork) -> None:
-        work.start_over()
         said(work)
         work.forget_result(ObjectId(task_id(2)))
         assert said(work) == [TaskCancel(task_id(2))]
@@ -782,7 +790,6 @@ class TestClaims:
         assert said(work) == [delete(task_id(2))]
 
     def test_claims_are_repeated_at_the_next_scheduler(self, work: OpenWork) -> None:
-        work.start_over()
         assert sum(map(is_claim, said(work))) == 2
         work.start_over((), ())
         assert sum(map(is_claim, said(work))) == 2
@@ -791,7 +798,6 @@ class TestClaims:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(number, size=80_000) for number in (101, 102)])
-        work.start_over()
         said(work)
         work.start_over((), ())
         heard = said(work)

@@ -632,7 +632,7 @@ class WorkerProxy(Actor):
             was_unacknowledged = was_lost and (run.spec.task_id, run.attempt) in unacknowledged
             was_ordered = not run.is_held
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_ordered, was_unacknowledged))
-        if was_lost and self._runs:
+        if self._runs:  # a session that has failed may be followed by another one of the same agent
             lost = [(owner_of(run.account), run.spec.task_id, run.task) for run in self._runs.values()]
             self._adoption.send(RunsLost(lost))
         self._runs, self._orphans = {}, Orphans()

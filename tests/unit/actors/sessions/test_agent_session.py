@@ -638,6 +638,19 @@ def test_each_worker_proxy_receives_only_its_own_runs_after_a_reconnection(
     assert len(agent.started) == 10
 
 
+def test_runs_continue_when_an_agent_returns_after_its_session_has_failed(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    client.submit(2)
+    simulation.run()
+    while simulation.sessions(AgentSession):  # until it is refused, after five unreadable messages in a row
+        simulation.router.deliver(agent.connection, b"garbage", [])
+        simulation.run()
+    agent.connect()
+    simulation.advance(200.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+
+
 @pytest.mark.parametrize("leaves", [True, False])
 def test_messages_of_an_agent_that_reconnects_are_handled_after_the_reconnection(
     simulation: Simulation, leaves: bool, monkeypatch: pytest.MonkeyPatch

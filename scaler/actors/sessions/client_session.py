@@ -183,8 +183,10 @@ class ClientSession(Session):
         for first, rows in self._tasks.ranges.items():
             known.update(row_ids(first, rows))
         for result in started.results:
+            if result.status == TaskStatus.NOT_FOUND:
+                continue  # the client asks once more, and may run its task instead
             self._put(result)
-            if len(known) < self._bounds.most and result.status != TaskStatus.NOT_FOUND:  # else it is to run now
+            if len(known) < self._bounds.most:
                 known.update(row_ids(result.task_id, result.rows))
 
     def _unknown(self, batch: Sequence[Task]) -> Sequence[Task]:

@@ -17,6 +17,7 @@ from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import LOST, ObjectResponse
 from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import RunTask
 
@@ -169,8 +170,8 @@ class Peer:
         """unnumbered items, such as replies, sent before all other items and on the current connection only"""
         self.resends: list[Message] = []
         """unacknowledged messages of former connections, to be sent again"""
-        self.results: list[TaskResult] = []
-        """unacknowledged results from dropped pipes, for the new session of a client"""
+        self.results: dict[bytes, TaskResult] = {}
+        """unacknowledged results from dropped pipes, by task, for the new session of a client"""
         self._open_pipe()
 
     def _open_pipe(self) -> None:
@@ -218,16 +219,19 @@ class Peer:
         """
         self.invalidate()
         self.is_invalid, self.begun = False, dial
-        results, self.results = self.results, []
-        return results
+        results, self.results = self.results, {}
+        return list(results.values())
 
     def invalidate(self) -> None:
         """Drop all items except results, so that the session cannot resume on the next connection of the peer."""
-        left_bytes = RESULT_BYTES_MOST - sum(map(_size_of, self.results))
+        results = self.results
+        left_bytes = RESULT_BYTES_MOST - sum(map(_size_of, results.values()))
         for item in self.pipe.unacknowledged():
             if type(item) is TaskResult and _size_of(item) <= left_bytes:
                 left_bytes -= _size_of(item)
-                self.results.append(item)
+                results[item.task_id] = item
+            elif type(item) is ObjectResponse and item.found == LOST:  # the client may submit its task again
+                results.pop(item.object_id, None)
         self._open_pipe()
         self.resends = []
         self.is_invalid = True

@@ -33,6 +33,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
 from tests.support.configs import scheduler_config
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
@@ -479,6 +480,62 @@ def test_tasks_whose_results_were_lost_with_a_hello_reply_do_not_run_again(
     client.leave()
     simulation.run()
     simulation.check_empty()
+
+
+@pytest.mark.thorough
+def test_fifty_thousand_runs_stay_when_their_client_and_their_agent_start_new_sessions() -> None:
+    count = 50_000
+    simulation = Simulation(scheduler_config(per_worker_queue_size=count, client_tasks=2 * count), audited=False)
+    client, agent = simulation.client(), simulation.agent(10, lambda _run: Outcome(seconds=1e-5))
+    client.submit(2_000)
+    simulation.advance(1.0)
+    agent.execute = slow
+    client.submit(count)
+    simulation.run()
+    loads, handled = [proxy.load for proxy in simulation.proxies()], simulation.dispatcher.messages_handled
+    assert sum(places for places, _ in loads) == count
+    for peer in (client, agent):
+        peer.connect()
+        simulation.run()
+        assert not peer.said(HelloReply)[-1].resumed
+        assert [proxy.load for proxy in simulation.proxies()] == loads
+    assert simulation.dispatcher.messages_handled - handled < 1.01 * count, "one message for each resubmitted task"
+    simulation.check()
+
+
+def test_a_claim_that_is_repeated_in_a_new_session_is_answered_once(simulation: Simulation) -> None:
+    """With a second answer, the client would take the end of its claim for that of the task that runs instead."""
+    client, _agent = simulation.client(), simulation.agent(1)
+    claim = Task(TaskId(b"u" * 16), FUNCTION_ID, b"", b"", options=RunOptions(was_submitted=True).encode())
+    for _ in range(2):
+        client.connect()
+        simulation.run()
+        client.hang()  # it reads, and acknowledges, nothing more
+        client.say(claim)
+        simulation.advance(1.0)
+        client.hangs = False
+        client._unread.clear()
+    client.connect()
+    simulation.run()
+    assert client.said(TaskResult) == []
+    client.say(claim)
+    simulation.advance(1.0)
+    assert [result.status for result in client.said(TaskResult)] == [TaskStatus.NOT_FOUND]
+
+
+def test_only_unknown_rows_of_a_resubmitted_range_start_and_each_as_a_task(simulation: Simulation) -> None:
+    client = simulation.client()
+    first = TaskId(b"prefix--" + bytes(8))
+    client.say(Task(first, FUNCTION_ID, pack([b"a"] * 3), b"", rows=3))
+    simulation.run()
+    client.connect()
+    simulation.run()
+    client.say(Task(first, FUNCTION_ID, pack([b"a"] * 5), b"", rows=5))
+    simulation.run()
+    assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 5
+    agent = simulation.agent(1)
+    simulation.advance(5.0)
+    assert sorted(run.task_id[-1] for run in agent.started) == [0, 1, 2, 3, 4], "each once"
 
 
 @pytest.mark.parametrize("place", ["scheduler", "agent"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler.actors.vocabulary import peer as peer_module
 from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.client import ExplainResponse, TaskResult
+from scaler.wire.messages.common import LOST, ObjectResponse
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
@@ -76,14 +79,21 @@ def test_a_peer_that_starts_over_has_no_unacknowledged_items_and_returns_results
     assert peer.start_over(dial=4) == []
 
 
+def test_a_result_that_was_reported_as_lost_is_not_kept_for_a_new_session() -> None:
+    peer = make()
+    for item in (RESULT, replace(RESULT, task_id=b"o" * 16), ObjectResponse(RESULT.task_id, LOST, (), reason="why")):
+        peer.put(item)
+    assert peer.start_over(dial=1) == [replace(RESULT, task_id=b"o" * 16)]
+
+
 def test_an_invalid_session_keeps_results_up_to_a_bound_and_is_not_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_module, "RESULT_BYTES_MOST", 3 * peer_module.RESULT_BYTES)
-    peer = make()
-    for _ in range(2):
-        peer.put(RESULT)
-        peer.put(RESULT)
+    peer, results = make(), [replace(RESULT, task_id=bytes([number]) * 16) for number in range(4)]
+    for pair in (results[:2], results[2:]):
+        for result in pair:
+            peer.put(result)
         peer.invalidate()
         assert list(peer.pipe.unacknowledged()) == []
         assert not peer.resume(0)
-    assert peer.start_over(dial=1) == [RESULT] * (3 * peer_module.RESULT_BYTES // peer_module._size_of(RESULT))
+    assert peer.start_over(dial=1) == results[:2]
     assert peer.resume(0)

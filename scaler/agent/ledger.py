@@ -137,6 +137,13 @@ class Ledger:
         error = ObjectTooLargeError("its result", size_of(result.frames), self._scheduler, budget, cure)
         return without_result(result, error)
 
+    def check(self) -> None:
+        """Assert that what is known about runs is known about open runs and kept results only."""
+        assert self._blocked.keys() <= self._open.keys(), "a task that is not open is blocked"
+        assert self._former <= self._open.keys(), "a task that is not open has an attempt of an earlier scheduler"
+        assert self._resent.keys() <= self._open.keys()
+        assert self._owners.keys() <= self._kept.keys(), "the owner of a forgotten result is known"
+
     def statistics(self) -> dict[str, int]:
         """Return the numbers of tasks at the workers, of blocked tasks, and of kept results."""
         tasks = self.tasks_by_worker().total()

@@ -439,6 +439,9 @@ class AgentLink(Actor):
         if frames:
             self._objects.send(KeepObject(object_id, frames))
 
+    def check(self) -> None:
+        self._ledger.check()
+
     # The end
 
     @handles(Leave)

@@ -313,6 +313,9 @@ class Actor(pykka.Actor):
     def _stop(self) -> None:
         self.stop_now()
 
+    def check(self) -> None:
+        """Assert what holds whenever no mail waits. Called by tests and by the simulation, never in service."""
+
     def on_turn_end(self) -> None:
         """Act at once on all mail of a turn. Called only for actors that run last, and not after urgent mail."""
 

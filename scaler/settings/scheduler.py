@@ -160,8 +160,8 @@ class SchedulerConfig(Settings):
     )
     kept_bytes: int = setting(
         256 * 1024 * 1024,
-        "the most bytes kept for a disconnected client or cluster; beyond that, the peer gets a new session, and tasks "
-        "whose results were dropped run again",
+        "the most bytes kept for a disconnected client or cluster; beyond that, the peer gets a new session, and only "
+        "results are kept for it, up to 64 MiB",
         "--kept-bytes",
         unit="bytes",
         least=1,

@@ -13,12 +13,12 @@ from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.task import TaskActor
-from scaler.actors.tree import ACCEPTOR, BALANCER, JOBS, OBJECT_STORE, SchedulerTree
+from scaler.actors.tree import ACCEPTOR, ADOPTION, BALANCER, JOBS, OBJECT_STORE, SchedulerTree
 from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.workers.balancer import Balancer
 from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
-from scaler.ids import NO_CONNECTION, NO_ID, ClientId, ObjectId, TaskId, split_ids
+from scaler.ids import NO_CONNECTION, NO_ID, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, Dispatcher
 from scaler.pickling.serialization import size_of
 from scaler.settings import SchedulerConfig
@@ -85,12 +85,13 @@ class Inside:
 
     def check(self) -> None:
         """Check all invariants while no mail is in transit. Raises `AssertionError` about what is wrong."""
-        self._check_directory()
+        self._check_sessions()
         proxies = self.proxies()
         tasks = self._check_tasks(proxies)
         self._check_runs(proxies, tasks)
+        self._check_actors(proxies, tasks)
+        self._check_orphans(proxies, tasks)
         self._check_places(proxies)
-        self._check_graphs()
         self._check_store(tasks)
         self._check_owners()
 
@@ -104,8 +105,6 @@ class Inside:
             owner = session._owner
             clients[owner] += 1
             tasks[owner] += session._tasks.n_rows + sum(session._graphs._sizes.values())
-            assert session._graphs._sizes.keys() == session._graphs._graphs.keys()
-            assert not session._held.tasks.keys() & session._tasks._tasks.keys(), "a task is both held and open"
             if session._adoption is not None:
                 came_back.add(owner)  # its open tasks at the last scheduler continue
             held[owner] += len(session._held)
@@ -127,9 +126,21 @@ class Inside:
             if owner.terms.tasks and owner not in came_back:
                 assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks, more than the quota"
 
-    def _check_graphs(self) -> None:
-        """Check that open nodes wait for another node or are tasks, and that unneeded nodes are forgotten."""
+    def _check_actors(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
+        """Have each actor check what it knows alone."""
+        shared = (ref._actor for ref in self.tree.supervisor.children.values())
+        refs = (peer.session for peer in self.tree.directory.peers.values())
+        jobs = (*self.jobs(),)
+        for actor in (*shared, *(ref._actor for ref in refs), *self.graphs(), *proxies, *tasks.values(), *jobs):
+            if actor is not None:
+                actor.check()
+
+    def _check_sessions(self) -> None:
+        """Check that sessions know no ended graph, and that no task is in two sessions."""
+        open_in: dict[ActorRef, ClientSession] = {}
         for session in self.sessions(ClientSession):
+            for task_id, ref in session._tasks.items():
+                assert open_in.setdefault(ref, session) is session, f"{task_id!r} is in two sessions"
             for graph_id, ref in session._graphs._graphs.items():
                 assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
             for source, tasks in session._awaited._by_source.items():
@@ -137,38 +148,25 @@ class Inside:
                 assert source in session._graphs._graphs or not tasks.keys() - set(open_ones), (
                     "a result is awaited from a task or graph that is not open"
                 )
-        for graph in self.graphs():
-            nodes, is_complete, going_on = graph._nodes, graph._is_complete(), graph._running | graph._inputs
-            open_nodes = [node for node in nodes if node.status is None]
-            assert graph._open_count == len(open_nodes)
-            assert open_nodes or not is_complete, "a graph without open nodes has not ended"
-            needs = Counter(needed for node in open_nodes for needed in set(node.dependencies))
-            for position, node in enumerate(nodes):
-                needed_by = needs[position]
-                assert node.needed_by == needed_by, f"node {position} has a wrong count of dependants"
-                if node.status is None and node.task_id not in going_on:
-                    open_ones = [nodes[d] for d in node.dependencies if nodes[d].status is None]
-                    assert open_ones, f"node {position} waits for nothing"
-                if is_complete and node.status is not None and not needed_by:
-                    assert not node.is_stored, f"the result of node {position} is kept, but not needed"
-                    assert node.wanted or not node.payload, f"the result of node {position} is kept, but not needed"
-
-    def _check_directory(self) -> None:
         if self.actor(ACCEPTOR) is None:
             return  # sessions that have ended are forgotten after its restart
-        directory = self.tree.directory
-        connected = {peer for peer in directory.peers.values() if peer.connection != NO_CONNECTION}
-        assert set(directory.connected.values()) == connected
-        for connection, peer in directory.connected.items():
-            assert peer.connection == connection, f"{connection!r} was the connection of {peer.key}"
-        for peer in directory.peers.values():
+        for peer in self.tree.directory.peers.values():
             session = cast("ClientSession | AgentSession | None", peer.session._actor)
             assert session is not None, f"a session that has ended is still known: {peer.key}"
-            assert directory.of_session(peer.session) is peer
             if type(session) in (ClientSession, AgentSession):
                 waits = session._silence_timer is not None and session._silence_timer.is_pending
                 assert waits, f"{session} has no timer that notices the loss of its peer"
-        assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
+
+    def _check_orphans(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
+        """Check that each orphaned run is cancelled, is held for its task, or is offered to a task."""
+        if self.actor(ADOPTION) is None:
+            return
+        held = {(task_id, worker) for (_owner, task_id), (worker, *_) in self.tree.adoptions.held.items()}
+        offers = {(task._spec.task_id, task._offer.worker) for task in tasks.values() if task._offer is not None}
+        for proxy in proxies:
+            for task_id, orphan in proxy._orphans._runs.items():
+                is_known = (task_id, proxy.actor_ref) in held | offers
+                assert orphan.canceled or is_known, f"{proxy.name} has an orphan without a claim: {task_id!r}"
 
     def _check_tasks(self, proxies: list[WorkerProxy]) -> dict[ActorRef, TaskActor]:
         """Check that each open task has exactly one owner: the balancer's queue, or the proxy that has its run."""
@@ -267,14 +265,6 @@ class Inside:
         table = self.tree.objects
         if self.actor(OBJECT_STORE) is None:
             return
-        owned: dict[ClientId, set[ObjectId]] = {}
-        for object_id, stored in table.objects.items():
-            assert stored.holders <= stored.owners
-            assert stored.owners or object_id in table.users, f"{object_id!r} is stored, but not needed"
-            assert not stored.other_clients
-            for owner in stored.owners:
-                owned.setdefault(owner, set()).add(object_id)
-        assert table.owned == owned
         users: dict[bytes, int] = {}
         for task in tasks.values():
             for used in split_ids(task._spec.object_ids):
@@ -283,13 +273,6 @@ class Inside:
             users[used] = users.get(used, 0) + 1
         nodes = {session.actor_ref for session in self.sessions(AgentSession)}
         assert table.copies.objects.keys() <= nodes, "copies are recorded for an agent that has left"
-        for object_id, having in table.copies.hosts.items():
-            assert all(object_id in table.copies.objects[node] for node in having)
-            assert object_id in table.objects or object_id in table.retained, (
-                f"copies of {object_id!r} are kept, but not needed"
-            )
-        for object_id in table.retained.ends:
-            assert object_id in table.copies.hosts, f"{object_id!r} is retained, but has no copies"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
             carried = sum(size_of(each.frames) for each in (*self._nodes(tasks), *(t._spec for t in tasks.values())))
@@ -323,7 +306,4 @@ class Inside:
 
 def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
     policy = cast("Any", balancer._policy)
-    waiting = [*policy._queue, *policy._constrained]
-    queued = {(ready.task, ready.attempt) for ready in waiting}
-    assert len(queued) == len(waiting), "a task is in the queue twice"
-    return queued
+    return {(ready.task, ready.attempt) for ready in (*policy._queue, *policy._constrained)}

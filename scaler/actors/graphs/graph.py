@@ -13,6 +13,7 @@ result are unknown, so no result is dropped before.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import chain
 
@@ -371,6 +372,21 @@ class GraphActor(Actor):
         report_ended(self._context, self._spec, self._nodes)
         self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref, self._lost))
         self.stop_now()
+
+    def check(self) -> None:
+        nodes, is_complete, going_on = self._nodes, self._is_complete(), self._running | self._inputs
+        open_nodes = [node for node in nodes if node.status is None]
+        assert self._open_count == len(open_nodes)
+        assert open_nodes or not is_complete, "a graph without open nodes has not ended"
+        needs = Counter(needed for node in open_nodes for needed in set(node.dependencies))
+        for position, node in enumerate(nodes):
+            assert node.needed_by == needs[position], f"node {position} has a wrong count of dependants"
+            is_needed = node.status is None or needs[position]
+            waits = any(nodes[each].status is None for each in node.dependencies)
+            assert node.status is not None or node.task_id in going_on or waits, f"node {position} waits for nothing"
+            if is_complete and not is_needed:
+                assert not node.is_stored, f"the result of node {position} is kept, but not needed"
+                assert node.wanted or not node.payload, f"the result of node {position} is kept, but not needed"
 
     # News of others
 

@@ -644,6 +644,10 @@ class JobActor(Actor):
         self._state.reopen(rows, n_done)
         self._submitted.reopened.update(rows)
 
+    def check(self) -> None:
+        self._rows.check()
+        self._tasks.check()
+
     # From inside the scheduler
 
     @handles(ChildFailed)

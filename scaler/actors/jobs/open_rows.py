@@ -186,3 +186,9 @@ class OpenRows:
         self.n_submitted += n_rows
         self._loaded = (first, arguments, begin + n_rows)
         return NextRows(first + begin, n_rows, arguments, begin)
+
+    def check(self) -> None:
+        """Assert that the counts agree."""
+        assert self.done + self.failed + sum(self._open) == self.rows == sum(self._counts)
+        submitted = sum(states.count(_SUBMITTED) for states in self._states.values())
+        assert self.n_submitted == submitted, f"{submitted} rows are submitted, but {self.n_submitted} count"

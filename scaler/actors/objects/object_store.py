@@ -534,6 +534,9 @@ class ObjectStore(Actor):
             self._is_waiting = True
             self.schedule(max(0.0, first - self.now()), RetentionEnded())
 
+    def check(self) -> None:
+        self._table.check()
+
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add("object store", "", self._table.statistics())

@@ -5,6 +5,8 @@ Changed only by the object store, and kept if that actor restarts. Read by the m
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from scaler.actors.messages.objects import FetchObject, StoreObject
 from scaler.actors.objects.copies import Copies, Retained
 from scaler.actors.objects.located import LocatedFrames
@@ -216,6 +218,20 @@ class ObjectTable:
         stored = self.objects.get(object_id)
         is_known = stored is not None and stored.is_result and stored.supplier == client and client in stored.owners
         return max(1, stored.size_bytes) if stored is not None and is_known and not stored.lost else None
+
+    def check(self) -> None:
+        """Assert that the tables agree, and that no object or copy is kept without need."""
+        owned: defaultdict[ClientId, set[ObjectId]] = defaultdict(set)
+        for object_id, stored in self.objects.items():
+            assert stored.holders <= stored.owners
+            assert stored.owners or object_id in self.users, f"{object_id!r} is stored, but not needed"
+            for owner in stored.owners | stored.other_clients.keys():
+                owned[owner].add(object_id)
+        assert self.owned == owned
+        for object_id, hosts in self.copies.hosts.items():
+            assert all(object_id in self.copies.objects[host] for host in hosts)
+            assert object_id in self.objects or object_id in self.retained, f"copies of {object_id!r} are not needed"
+        assert self.retained.ends.keys() <= self.copies.hosts.keys(), "a function is retained, but has no copies"
 
     def statistics(self) -> dict[str, int]:
         """Return the numbers of objects, of their bytes and owners, and of functions that exist only on hosts."""

@@ -92,6 +92,11 @@ class Placement:
             elif self._admission is not None:
                 self._admission.add(task, task.is_new and not depth_of(task.spec.priority))
 
+    def check(self) -> None:
+        """Assert that no task is in the queue twice."""
+        waiting = [(ready.task, ready.attempt) for ready in (*self._queue, *self._constrained)]
+        assert len(set(waiting)) == len(waiting), "a task is in the queue twice"
+
     def held(self, host: Hashable, workers: int) -> None:
         """Set how many workers of a host are paused, because the host has no memory for results."""
         self._loads.pause_at(host, workers)

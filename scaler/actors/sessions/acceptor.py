@@ -389,6 +389,10 @@ class Acceptor(Actor):
         if self._services.jobs is not None:
             self._services.jobs.send(restarted)
 
+    def check(self) -> None:
+        assert len(self._refusals) <= REFUSALS_REMEMBERED
+        self._directory.check()
+
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         for peer in self._directory.peers.values():

@@ -464,8 +464,7 @@ class AgentSession(Session):
         self._services.object_store.send(HostLeft(self.actor_ref, reason=""))
         held, refused = runs_of_workers(started.held, len(self._names))
         self._outbox.put_all(self._peer, refused)
-        what = started.connection_number, started.is_complete
-        self._send_to_workers(self._workers, lambda number: StartOver(what[0], held[number], is_complete=what[1]))
+        self._send_to_workers(self._workers, lambda number: replace(started, held=held[number]))
         self._open_later()
 
     @handles(ConnectionLost)
@@ -518,6 +517,11 @@ class AgentSession(Session):
             for number, worker in enumerate(workers)
         )
         self.spawn(SessionTeardown(stops, self._slices))
+
+    def check(self) -> None:
+        assert len(self._workers) + len(self._to_start) <= len(self._names)
+        assert 0 <= self._n_open <= len(self._names)
+        assert all(reference() is not None for reference in self._values.values()), "a dropped value is remembered"
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:

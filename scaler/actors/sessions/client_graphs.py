@@ -191,6 +191,11 @@ class ClientGraphs:
         """Note that a graph has ended because an input is lost. Its client is notified, and submits the graph again."""
         self._remember_refusal(graph_id, None)
 
+    def check(self) -> None:
+        """Assert that each open graph counts for its owner, and that a resubmitted one is not open."""
+        assert self._sizes.keys() == self._graphs.keys()
+        assert not self._resubmitted.keys() & self._graphs.keys(), "a resubmitted graph is open"
+
     def take_all(self) -> list[ActorRef]:
         """Remove and return all graphs."""
         graphs = list(self._graphs.values())

@@ -543,6 +543,13 @@ class ClientSession(Session):
         """Return the numbers of open tasks and open graphs."""
         return {"tasks": self._bounds.n_open, "graphs": len(self._graphs)}
 
+    def check(self) -> None:
+        assert not any(task_id in self._tasks for task_id in self._held), "a task is both held and open"
+        assert self._known is self._graphs.known
+        assert self._known is not None or not self._graphs.has_resubmitted, "a graph waits for its resubmission"
+        self._tasks.check()
+        self._graphs.check()
+
     # Its end
 
     def _leave(self) -> None:

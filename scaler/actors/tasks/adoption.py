@@ -278,6 +278,12 @@ class Adoption(Actor):
         if table.known:
             yield next(iter(table.known.values()))[1] + self._keep_seconds
 
+    def check(self) -> None:
+        table = self._table
+        assert table.promised.keys() <= table.held.keys(), "a run is promised, but not held"
+        assert not table.impatient.keys() & table.patient.keys(), "a task waits twice"
+        assert not table.held.keys() & table.known.keys(), "a run waits beside its task"
+
     # Counts
 
     @handles(ReportStatistics)

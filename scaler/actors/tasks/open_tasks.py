@@ -77,6 +77,10 @@ class OpenTasks(Generic[Key]):
         for task in self._tasks.values():
             task.send(message)
 
+    def check(self) -> None:
+        """Assert that each range is open."""
+        assert self.ranges.keys() <= self._tasks.keys()
+
     def take_all(self) -> list[ActorRef]:
         """Remove and return all tasks."""
         tasks = list(self._tasks.values())

@@ -545,6 +545,13 @@ class TaskActor(Actor):
         if spec.frames:
             context.object_store.send(CountArguments(-size_of(spec.frames), context.owner))
 
+    def check(self) -> None:
+        has_worker = self._state in (RUNNING, states.CANCELING)
+        assert (self._worker is not None) == has_worker, f"a task that is {self._state} has worker {self._worker}"
+        assert self._offer is None or self._state in (states.LEAVING, states.RETURNING), "a task has kept an offer"
+        assert self._suspect < 0 or self._crashes > 0, "a mark counts no crash"
+        assert 0 <= self._crashes < self._context.services.config.crash_limit, "a task exceeds its crash limit"
+
     @property
     def state(self) -> State:
         """The state of the task, for tests and the monitor."""

@@ -197,6 +197,13 @@ class Directory:
             self.text_hashes.remove(peer.key[1])
             self.accounts.close(peer.key[1])
 
+    def check(self) -> None:
+        """Assert that the tables agree."""
+        connected = [peer for peer in self.peers.values() if peer.connection != NO_CONNECTION]
+        assert {peer.connection: peer for peer in connected} == self.connected
+        assert all(self._by_session[peer.session] is peer for peer in self.peers.values())
+        assert sum(self.pythons.values()) == sum(bool(peer.python) for peer in self.peers.values())
+
     def _is_root(self, peer: Peer) -> bool:
         return peer.key[0] == "client" and not self.accounts.is_inside(peer.key[1])
 

@@ -247,6 +247,9 @@ class Balancer(Actor):
         self._pass_to_policy()
         self._policy.report_backlog(ask.backlog, ask.functions)
 
+    def check(self) -> None:
+        self._policy.check()
+
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add("balancer", "", self.statistics())

@@ -236,6 +236,13 @@ class Orphans:
                 self._forget(task_id, orphan)
         return places, expected_us
 
+    def check(self) -> None:
+        """Assert that the counts agree with the runs."""
+        results = [orphan.result for orphan in self._runs.values() if orphan.result is not None]
+        assert self._without_result == len(self._runs) - len(results)
+        assert self._result_bytes == sum(local_bytes(each.frames) + len(each.payload) for each in results)
+        assert self._result_bytes <= RESULT_BYTES_MOST
+
     def _forget(self, task_id: TaskId, orphan: Orphan) -> None:
         del self._runs[task_id]
         if orphan.result is None:

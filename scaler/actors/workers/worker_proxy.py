@@ -637,6 +637,14 @@ class WorkerProxy(Actor):
             self._adoption.send(RunsLost(lost))
         self._runs, self._orphans = {}, Orphans()
 
+    def check(self) -> None:
+        assert self._phase is not WorkerPhase.END or not self._runs, "a worker that has ended has runs"
+        for task_id, run in self._runs.items():
+            assert task_id == run.spec.task_id
+            assert self._orphans.find(task_id, run.attempt) is None, "a run of a task is orphaned too"
+            assert run.released in (0, run.counted), "a blocked run gives up only a part of its slots"
+        self._orphans.check()
+
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add("worker", self.name, self.statistics())

@@ -183,7 +183,10 @@ def _nothing_is_kept() -> AbstractContextManager[None]:
         self.spoil()
         return unacknowledged
 
-    return _replaced((DialledSession, "begin", begin_only), (Peer, "unacknowledged", lambda _peer, _kind: []))
+    start_over = Peer.start_over
+    return _replaced(
+        (DialledSession, "begin", begin_only), (Peer, "start_over", lambda peer, dial: start_over(peer, dial)[:0])
+    )
 
 
 MUTANTS = (

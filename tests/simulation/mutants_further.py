@@ -6,6 +6,7 @@ Slips that a next change could make: one number too far, one table that is not c
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -13,8 +14,10 @@ from scaler.actors.messages.adoption import AdoptRun, RunsLost
 from scaler.actors.messages.peers import StartOver
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_objects import ClientObjects
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import Adoption
+from scaler.actors.vocabulary.hellos import HeldRun
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.agent.ledger import Ledger
@@ -142,6 +145,21 @@ def _failed_starts_are_forgotten() -> AbstractContextManager[Any]:
     return patch.object(Reserve, "_not_coming", lambda *_: None)
 
 
+def _claims_are_not_answered() -> AbstractContextManager[Any]:
+    return patch.object(ClientObjects, "result_of", lambda *_: None)
+
+
+def _missing_runs_keep_their_tasks() -> AbstractContextManager[Any]:
+    start_over = WorkerProxy.handlers[StartOver]
+
+    def with_all(self: WorkerProxy, started: StartOver) -> None:
+        named = {run.task_id for run in started.held}
+        missing = [HeldRun(key, run.attempt, 0, 0) for key, run in self._runs.items() if key not in named]
+        start_over(self, replace(started, held=[*started.held, *missing]))
+
+    return patch.dict(WorkerProxy.handlers, {StartOver: with_all})
+
+
 FURTHER: tuple[Mutant, ...] = (
     Mutant("repeated", "what was heard is said again after a cut, and delivered again", _repetitions_are_delivered),
     Mutant("last", "the last message before a cut is not said again", _the_last_is_not_said_again),
@@ -159,4 +177,8 @@ FURTHER: tuple[Mutant, ...] = (
     ),
     Mutant("told", "who says all again is not told what ended", _what_was_not_heard_is_not_told_again, ("late",)),
     Mutant("again", "what has ended is run when it is said again", _what_has_ended_is_forgotten, ("late",)),
+    Mutant(
+        "claims", "a stored result does not answer its claim in a new session", _claims_are_not_answered, ("values",)
+    ),
+    Mutant("missing", "a run that a hello does not name keeps its task", _missing_runs_keep_their_tasks, ("anew",)),
 )

@@ -79,14 +79,14 @@ def _a_drain_hands_nothing_over() -> AbstractContextManager[Any]:
 
 
 def _the_next_scheduler_gets_no_objects() -> AbstractContextManager[Any]:
-    resend = OpenWork.resend
+    start_over = OpenWork.start_over
 
-    def without_held(self: OpenWork, *unacknowledged: Any) -> None:
+    def without_held(self: OpenWork, *arguments: Any) -> None:
         held, self._stored = self._stored, {}
-        resend(self, *unacknowledged)
+        start_over(self, *arguments)
         self._stored = held
 
-    return patch.object(OpenWork, "resend", without_held)
+    return patch.object(OpenWork, "start_over", without_held)
 
 
 def _silence_ends_no_session() -> AbstractContextManager[Any]:

@@ -27,7 +27,7 @@ from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.slot import Slot
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.rows import calls_of, row_ids, unpack
+from scaler.wire.messages.rows import calls_of, unpack
 from scaler.wire.messages.worker import RunSplit
 from tests.simulation.mutants import Mutant
 
@@ -75,16 +75,6 @@ def _a_crash_blames_the_row_before() -> Patches:
         down(self, news)
 
     return patch.dict(Slot.handlers, {ProcessorDown: one_before})
-
-
-def _what_is_known_in_part_begins_again() -> Patches:
-    known_rows = ClientSession._unknown_rows
-
-    def whole(self: ClientSession, spec: Any, known: Any) -> Any:
-        is_known = not spec.rows or known.issuperset(row_ids(spec.task_id, spec.rows))
-        return known_rows(self, spec, known) if is_known else [spec]
-
-    return patch.object(ClientSession, "_unknown_rows", whole)
 
 
 def _a_range_is_one_place() -> Patches:
@@ -171,12 +161,6 @@ ROWS = (
     Mutant("row-turns", "a range is counted as one row of a turn", _a_range_is_one_row_of_a_turn, ("shared",)),
     Mutant("row-ends", "a range that has ended is one open task less", _a_range_ends_as_one_task, KINDS),
     Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before, KINDS),
-    Mutant(
-        "in-part",
-        "a range that is said again begins, though rows of it are known",
-        _what_is_known_in_part_begins_again,
-        KINDS,
-    ),
     Mutant("cancel-rows", "the cancel of a range ends its first row only", _a_cancel_is_of_the_first_row, KINDS),
     Mutant(
         "cancel-split", "rows do not hear that their range was cancelled", _rows_forget_that_they_are_cancelled, KINDS

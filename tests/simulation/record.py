@@ -183,9 +183,7 @@ class Record:
         if self.is_alone:  # what ends later is kept for the next scheduler, as large results are, and what runs goes on
             is_kept = script.size > INLINE_FRAMES_BYTES
             losses = [(at, name) for at, name in losses if name != SCHEDULER or (ended <= at and not is_kept)]
-        if losses:
-            return True
-        return any(name == older.client and ended - 1.0 < at + 1.0 for at, name in self.spoilt)
+        return bool(losses)
 
     def _is_kept_elsewhere(self, key: str, older: Start, since: float, until: float) -> bool:
         """Return whether nothing was lost but the agent of a run whose result another one had, which is still there."""

@@ -503,10 +503,7 @@ class Story:
             scheduler.tree.outbox.put(peer, object())
             scheduler.shell.turn()
             self.system.contacts.dropped(name)
-            if is_only_mail:
-                record.spoilt.append((self.world.now, name))
-            else:
-                record.lose(name)  # a session goes on anew: what was on its way is said and done again
+            record.spoilt.append((self.world.now, name))  # no loss: what was on its way is done once
 
         name = self.system.contacts.name_of(peer.key[1])
         self.world.log(f"something for {name} cannot be written")
@@ -520,7 +517,6 @@ class Story:
             name = line.dialer.party.name
             self.world.log(f"{name} sends garbage")
             self.system.contacts.dropped(name)
-            self.system.record.lose(name)
             line.send_up(self.random.randbytes(24), [b"more"])
 
     def garble_program(self) -> None:

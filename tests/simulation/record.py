@@ -97,7 +97,7 @@ class Record:
     ends: dict[str, float] = field(default_factory=dict)
     """when a task has ended last"""
     spoilt: list[tuple[float, str]] = field(default_factory=list)
-    """what was on its way to a client is lost, and its session begins anew"""
+    """peers that had to start a new session, and when: what was on its way to or from them may be unhandled"""
     excused: set[str] = field(default_factory=set)
     """tasks that failed, as they should, with what was lost"""
     processors: set[str] = field(default_factory=set)
@@ -390,9 +390,10 @@ class Record:
             ViolationError: if that is not so.
         """
         lost = [name for at, name in self.losses if at >= since - UNKNOWN_SECONDS]
-        if not lost:
+        is_unknown = any(at >= since - UNKNOWN_SECONDS for at, _ in self.spoilt)  # whether its message was handled
+        if not (lost or is_unknown):
             raise ViolationError(f"task {key} failed although nothing was lost: {error!r}")
-        if all(name in self.processors for name in lost) and not any(map(self._has_died, (key, *needed))):
+        if not is_unknown and all(name in self.processors for name in lost) and not any(map(self._has_died, (key, *needed))):
             raise ViolationError(f"task {key} failed although it did not run in a process that died: {error!r}")
         self.excused.add(key)
 

@@ -517,6 +517,7 @@ class Story:
             name = line.dialer.party.name
             self.world.log(f"{name} sends garbage")
             self.system.contacts.dropped(name)
+            self.system.record.spoilt.append((self.world.now, name))
             line.send_up(self.random.randbytes(24), [b"more"])
 
     def garble_program(self) -> None:

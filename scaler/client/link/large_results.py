@@ -450,7 +450,7 @@ class LargeResults:
         wanted = self._defer_requests(self.unread.in_state(ResultState.LOST))
         repeated = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
         calls = {id(each.call) for each in repeated}
-        lost = self.unread.in_state(ResultState.LOST)
+        lost = self.unread.in_state(ResultState.LOST) if has_ended else stored  # else a graph continues without them
         repeated = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
         self._resubmit(repeated, with_open_graphs=True)
         self._claim([each for each in stored if each.state is ResultState.LOST and each.object_id in self.unread])

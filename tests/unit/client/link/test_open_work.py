@@ -579,6 +579,20 @@ def test_an_open_at_most_once_graph_with_an_unread_result_is_resubmitted_as_poss
     assert [item.options for item in said(work) if type(item) is GraphTask] == [SAID]
 
 
+@pytest.mark.parametrize(("in_transit", "wanted"), [(None, [102]), ((), [101, 102])])
+def test_a_lost_result_of_an_open_graph_is_only_wanted_again_where_its_nodes_run_again(
+    in_transit: tuple[Any, ...] | None, wanted: list[int]
+) -> None:
+    work, made = OpenWork(), graph({101: Sink(), 102: Sink()})
+    work.add_graph(made)
+    work.on_results([result(101, size=80_000)])
+    work.large.on_objects([ObjectResponse(ObjectId(task_id(101)), LOST, (), reason="its agent is gone")])
+    said(work)
+    work.start_over((), in_transit)
+    nodes = [item for item in said(work) if type(item) is GraphNode]
+    assert [node.task_id for node in nodes if node.wanted] == [task_id(number) for number in wanted]
+
+
 def test_at_most_once_tasks_are_resent_as_submitted_and_never_recomputed() -> None:
     work, reader = OpenWork(), Sink()
     for number in (1, 2):

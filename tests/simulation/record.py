@@ -393,7 +393,11 @@ class Record:
         is_unknown = any(at >= since - UNKNOWN_SECONDS for at, _ in self.spoilt)  # whether its message was handled
         if not (lost or is_unknown):
             raise ViolationError(f"task {key} failed although nothing was lost: {error!r}")
-        if not is_unknown and all(name in self.processors for name in lost) and not any(map(self._has_died, (key, *needed))):
+        if (
+            not is_unknown
+            and all(name in self.processors for name in lost)
+            and not any(map(self._has_died, (key, *needed)))
+        ):
             raise ViolationError(f"task {key} failed although it did not run in a process that died: {error!r}")
         self.excused.add(key)
 

@@ -166,6 +166,7 @@ def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
 IS_ENDED = """
 import os, signal, sys
 from scaler.cli.export import ExportFile
+signal.signal(int(sys.argv[2]), signal.SIG_DFL)  # it may be ignored where the tests run, as under nohup
 with ExportFile.of(sys.argv[1], None, replaces=False).open() as file:
     file.write("half of it")
     assert os.listdir(".")

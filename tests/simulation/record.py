@@ -274,8 +274,10 @@ class Record:
         return any(last.at <= at for at in raised) and counted <= script.raises
 
     def _is_asked_again(self, key: str) -> bool:
-        """Return whether somebody asked at least as often that this row of a job runs again as it has failed."""
-        n_failed = len(self.raised.get(key, ()))
+        """Return whether somebody asked at least as often that this row of a job runs again as it has failed. A failure
+        that was lost before the next run does not count.
+        """
+        n_failed = sum(self._is_heard(key, at) for at in self.raised.get(key, ()))
         was_canceled = key in self.of_canceled_jobs or any(each == key for each, _ in self.canceled_runs)
         goes_on = self.asked_again[key] > 0 or key in self.going_on
         return 0 < n_failed <= self.asked_again[key] or (was_canceled and goes_on)
@@ -292,11 +294,11 @@ class Record:
                 job.failed[key] = n_runs
 
     def _is_heard(self, key: str, raised_at: float) -> bool:
-        """Return whether what a run raised was not lost with its agent before the next run began."""
+        """Return whether what a run raised was not lost, with its agent or the scheduler, before the next run began."""
         starts = self.starts[key]
         agent = [start.agent for start in starts if start.at <= raised_at][-1]
         until = next((start.at for start in starts if start.at > raised_at), self.world.now)
-        return not any(name == agent and raised_at <= at <= until for at, name in self.losses)
+        return not any(name in (agent, SCHEDULER) and raised_at <= at <= until for at, name in self.losses)
 
     def end(self, key: str, attempt: int, is_canceled: bool) -> None:
         """A run ends.

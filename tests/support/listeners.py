@@ -11,6 +11,8 @@ from scaler.transport.admission.listener_probe import mechanism_at
 
 LISTEN = "0A"
 WITHOUT_KEYS = ("NULL", "PLAIN")
+NOTES = "NOTES_OF_LISTENERS"
+"""environment variable with the file in which a program notes each of its listeners and the mechanism of that one"""
 
 
 def listening() -> dict[str, int]:

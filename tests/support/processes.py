@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from typing import Any
 import psutil
 
 from tests.support.keys import OPEN
-from tests.support.listeners import check, listeners, listening
+from tests.support.listeners import NOTES, check, listeners, listening
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 60.0
@@ -231,22 +232,24 @@ def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: fl
         variables: environment variables in addition to those of the tests.
     """
     command = [sys.executable, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **variables}
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     known, found, said, deadline = listening(), dict[str, str](), text, time.monotonic() + seconds
-    with subprocess.Popen(command, text=True, cwd=folder, env=environment, **streams) as program:
-        while True:
-            try:
-                output, errors = program.communicate(said, timeout=LOOK_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                said = None
-                new = {inode: port for inode, port in listening().items() if inode not in known}
-                known |= new
-                found |= listeners([*descendants(program.pid), program.pid], new) if new else {}
-                if time.monotonic() > deadline:
-                    program.kill()
-                    raise
+    with tempfile.NamedTemporaryFile("r") as notes:
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), NOTES: notes.name, **variables}
+        with subprocess.Popen(command, text=True, cwd=folder, env=environment, **streams) as program:
+            while True:
+                try:
+                    output, errors = program.communicate(said, timeout=LOOK_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    said = None
+                    new = {inode: port for inode, port in listening().items() if inode not in known}
+                    known |= new
+                    found |= listeners([*descendants(program.pid), program.pid], new) if new else {}
+                    if time.monotonic() > deadline:
+                        program.kill()
+                        raise
+        found |= {address: mechanism for address, _, mechanism in (line.rstrip("\n").partition(" ") for line in notes)}
     check(found, "the program")
     return Done(command, program.returncode, output, errors, found)
 

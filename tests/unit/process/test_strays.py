@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,10 @@ pytestmark = [
 
 
 def sleeper(**environment: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, **environment})
+    program = subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, **environment})
+    # `Popen` returns when the new program has closed a pipe, shortly before the system shows its environment.
+    wait_until(Path(f"/proc/{program.pid}/environ").read_bytes, "its environment")
+    return program
 
 
 def test_only_strays_of_ended_processors_are_ended() -> None:

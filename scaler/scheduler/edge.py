@@ -334,6 +334,7 @@ class SchedulerEdge:
         except PeerGoneError:
             self.undeliverable += 1
             self._broken[connection] = peer, self._clock()
+            self._listener.expect()  # its last messages may have arrived
             peer.left = min(left, pipe.last_sent)  # an acknowledgement has no number
         else:
             peer.left = pipe.last_sent

@@ -163,6 +163,9 @@ class SimulatedRouter:
         self._note("in", connection, header, copies)
         self._incoming.append((connection, header, copies))
 
+    def expect(self) -> None:
+        """Do nothing: `receive` always looks."""
+
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         return self._incoming.popleft() if self._incoming else None
 

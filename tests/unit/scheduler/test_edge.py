@@ -164,6 +164,23 @@ def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
     assert "its connection broke" not in caplog.text
 
 
+def test_a_goodbye_of_which_the_scheduler_was_not_told_counts_before_the_end_of_its_connection(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The connection has ended between two looks of the event loop, and a message to it cannot be sent."""
+    client, router, expected = simulation.client(), simulation.router, []
+    ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)])
+    router.deliver(client.connection, header, frames)
+    router.open_connections.discard(client.connection)
+    receive = router.receive
+    monkeypatch.setattr(router, "receive", lambda: receive() if expected else None)
+    monkeypatch.setattr(router, "expect", lambda: expected.append(True))
+    assert simulation.edge.probe([client.connection]) == []
+    simulation.run()
+    assert simulation.sessions(ClientSession) == []
+    assert "its connection broke" not in caplog.text
+
+
 @pytest.mark.parametrize("direction", [CLIENT_TO_SCHEDULER, AGENT_TO_SCHEDULER])
 def test_a_goodbye_counts_although_it_is_read_long_after_the_end_of_its_connection(
     simulation: Simulation, direction: Direction

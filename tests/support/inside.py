@@ -158,11 +158,12 @@ class Inside:
                 assert waits, f"{session} has no timer that notices the loss of its peer"
 
     def _check_orphans(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
-        """Check that each orphaned run is cancelled, is held for its task, or is offered to a task."""
+        """Check that each orphaned run is cancelled, is held for its task, or is or was offered to a task."""
         if self.actor(ADOPTION) is None:
             return
         held = {(task_id, worker) for (_owner, task_id), (worker, *_) in self.tree.adoptions.held.items()}
-        offers = {(task._spec.task_id, task._offer.worker) for task in tasks.values() if task._offer is not None}
+        offers = {(cancel.task_id, worker) for _due, _task, worker, cancel in self.tree.adoptions.offered}
+        offers |= {(task._spec.task_id, task._offer.worker) for task in tasks.values() if task._offer is not None}
         for proxy in proxies:
             for task_id, orphan in proxy._orphans._runs.items():
                 is_known = (task_id, proxy.actor_ref) in held | offers

@@ -118,6 +118,14 @@ class CancelRun:
 
 
 @message
+class CancelOrphan:
+    """adoption -> worker proxy: stop this attempt, unless a task has adopted it."""
+
+    task_id: TaskId
+    attempt: int
+
+
+@message
 class RecallRun:
     """task -> worker proxy: recall this attempt, unless it has started."""
 

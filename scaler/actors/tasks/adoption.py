@@ -29,7 +29,7 @@ from scaler.actors.messages.adoption import (
     RunsLost,
 )
 from scaler.actors.messages.peers import ReportStatistics
-from scaler.actors.messages.tasks import CancelRun
+from scaler.actors.messages.tasks import CancelOrphan
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import PREFIX_BYTES, TaskId
 from scaler.kit import Actor, ActorRef, Timer, charged_to, handles
@@ -70,8 +70,8 @@ class AdoptionTable:
         """jobs that have requested the runs of their rows, by the prefix of the ids of the rows"""
         self.promised: dict[RunKey, ActorRef] = {}
         """runs in `held` that were reported to a session or job, which will start the tasks of these runs"""
-        self.offered: deque[tuple[float, ActorRef]] = deque()
-        """tasks to which a run was offered, each with the time when the offer expires"""
+        self.offered: deque[tuple[float, ActorRef, ActorRef, CancelOrphan]] = deque()
+        """tasks to which a run was offered, each with the time when the offer expires, its worker, and its cancel"""
         self.agents_back = 0
         self.agents_expected = 0
 
@@ -109,7 +109,7 @@ class Adoption(Actor):
                 continue
             other = table.held.pop(key, None)
             if other is not None:  # one run is enough
-                other[0].send(CancelRun(task_id, other[1]))
+                other[0].send(CancelOrphan(task_id, other[1]))
             table.held[key] = (worker, attempt, now)
             new.append(key)
         if table.asked or table.prefixes:
@@ -202,12 +202,12 @@ class Adoption(Actor):
 
     def _offer(self, task_id: TaskId, task: ActorRef, worker: ActorRef, attempt: int) -> None:
         if task.is_stopped():
-            worker.send(CancelRun(task_id, attempt))
+            worker.send(CancelOrphan(task_id, attempt))
             return
         self._table.impatient.pop(task, None)
         self._table.patient.pop(task, None)
         task.send(RunFound(worker, attempt))
-        self._table.offered.append((self.now() + OFFER_SECONDS, task))
+        self._table.offered.append((self.now() + OFFER_SECONDS, task, worker, CancelOrphan(task_id, attempt)))
 
     # Time
 
@@ -228,7 +228,11 @@ class Adoption(Actor):
         if table.patient and self._is_time(patient=True):
             self._send_not_held(table.patient)
         while table.offered and table.offered[0][0] <= now:
-            table.offered.popleft()[1].send(_NOT_HELD)
+            _due, task, worker, cancel = table.offered.popleft()
+            if task.is_stopped():  # perhaps before it received the offer
+                worker.send(cancel)
+            else:
+                task.send(_NOT_HELD)
         self._forget_old(now)
         next_time = min(self._times(), default=math.inf)
         if next_time < self._look_at:
@@ -252,7 +256,7 @@ class Adoption(Actor):
             if any(key in nodes for nodes in self._table.waiting.values()):
                 held[key] = worker, attempt, now
             else:
-                worker.send(CancelRun(key[1], attempt))
+                worker.send(CancelOrphan(key[1], attempt))
         asked = self._table.asked
         while asked:
             key, (_asker, since) = next(iter(asked.items()))

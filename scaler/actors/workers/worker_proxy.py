@@ -27,6 +27,7 @@ from scaler.actors.messages.tasks import (
     AnswerOverdue,
     AssignTasks,
     BalancerRestarted,
+    CancelOrphan,
     CancelRun,
     ExplainRun,
     KeepResult,
@@ -254,6 +255,11 @@ class WorkerProxy(Actor):
         elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
             return
         self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
+
+    @handles(CancelOrphan)
+    def _cancel_orphan(self, cancel: CancelOrphan) -> None:
+        if self._orphans.cancel(cancel.task_id, cancel.attempt):
+            self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
 
     @handles(RecallRun)
     def _recall_run(self, recall: RecallRun) -> None:

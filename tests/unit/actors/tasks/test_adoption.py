@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.adoption import FindRun, FindRuns, NotHeld, RunFound, RunsAreHeld, RunsHeld, RunsLost
-from scaler.actors.messages.tasks import CancelRun
+from scaler.actors.messages.tasks import CancelOrphan
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, AdoptionTable
 from scaler.actors.tree import ADOPTION, BALANCER
@@ -129,7 +129,7 @@ def test_a_run_without_a_task_is_cancelled_after_a_while(scene: Scene) -> None:
     scene.wait(KEEP_SECONDS - 0.01)
     assert scene.worker.take() == []
     scene.wait(0.01)
-    assert scene.worker.take() == [CancelRun(ONE, 7)]
+    assert scene.worker.take() == [CancelOrphan(ONE, 7)]
     assert scene.table.held == {}
 
 
@@ -137,12 +137,20 @@ def test_a_run_whose_task_has_ended_is_cancelled_at_once(scene: Scene) -> None:
     scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
     scene.bench.dispatcher.stop(scene.task_ref)
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
-    assert scene.worker.take() == [CancelRun(ONE, 7)]
+    assert scene.worker.take() == [CancelOrphan(ONE, 7)]
+
+
+def test_a_run_is_cancelled_whose_task_ends_before_it_receives_the_offer(scene: Scene) -> None:
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
+    scene.bench.dispatcher.stop(scene.task_ref)
+    assert scene.worker.take() == []
+    scene.wait(OFFER_SECONDS)
+    assert scene.worker.take() == [CancelOrphan(ONE, 7)]
 
 
 def test_one_of_two_runs_of_a_task_is_cancelled(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), RunsHeld([(OWNER, ONE, scene.later_ref, 9)]))
-    assert scene.worker.take() == [CancelRun(ONE, 7)]
+    assert scene.worker.take() == [CancelOrphan(ONE, 7)]
     scene.tell(FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.later_ref, 9)]
 

@@ -16,6 +16,7 @@ from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
+    CancelOrphan,
     CancelRun,
     LoadFreed,
     LoadResumed,
@@ -756,6 +757,14 @@ def test_the_cancel_of_an_orphaned_run_is_resent_in_a_new_session(bench: Bench) 
     scene.forget()
     scene.start_over(held_run(task_id(0), 4), held_run(task_id(1), 4))
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 4)]
+
+
+def test_a_run_that_a_task_has_adopted_is_no_orphan(bench: Bench) -> None:
+    scene = Scene(bench, held=[held_run(task_id(0), 4), held_run(task_id(1), 4)])
+    scene.tell(AdoptRun(scene.refs[0], Task(task_id(0), SHORT, b"arguments", b""), 4, 0, None))
+    scene.forget()
+    scene.tell(CancelOrphan(task_id(0), 4), CancelOrphan(task_id(1), 4))
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(1), INDEX, 4)]
 
 
 # Clients that request explanations of a run

@@ -154,17 +154,18 @@ def results_of(result: Result) -> list[Result]:
     rows = result.rows
     if not rows:
         return [result]
-    ids, duration_us = row_ids(result.task_id, rows), result.duration_us // rows
+    least_us, left_us = divmod(result.duration_us, rows)
+    ids = [(each, least_us + (row < left_us)) for row, each in enumerate(row_ids(result.task_id, rows))]
     if result.status != TaskStatus.SUCCESS:
-        return [replace(result, task_id=each, rows=0, duration_us=duration_us) for each in ids]
+        return [replace(result, task_id=each, rows=0, duration_us=duration_us) for each, duration_us in ids]
     blocks = unpack(result.payload, rows)
     statuses = result.statuses or bytes(rows)
     if len(statuses) != rows or max(statuses) > max(TaskStatus):
         raise RowsError(f"{len(statuses):,} bytes are not the statuses of {rows:,} rows")
-    whole = replace(result, rows=0, statuses=b"", duration_us=duration_us)
+    whole = replace(result, rows=0, statuses=b"")
     return [
-        replace(whole, task_id=each, payload=block, status=status)
-        for each, block, status in zip(ids, blocks, statuses, strict=True)
+        replace(whole, task_id=each, payload=block, status=status, duration_us=duration_us)
+        for (each, duration_us), block, status in zip(ids, blocks, statuses, strict=True)
     ]
 
 

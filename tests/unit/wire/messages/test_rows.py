@@ -69,6 +69,12 @@ def test_results_of_rows_have_their_own_status() -> None:
     assert all((row.rows, row.attempt, row.duration_us, row.statuses) == (0, 7, 10, b"") for row in rows)
 
 
+@pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.TIMED_OUT])
+def test_the_durations_of_rows_have_the_sum_that_was_measured(status: TaskStatus) -> None:
+    result = RunResult(FIRST, 0, 7, status, pack(BLOCKS), 2, (), rows=3)
+    assert [row.duration_us for row in results_of(result)] == [1, 1, 0]
+
+
 @pytest.mark.parametrize("statuses", [b"\0", bytes(4), b"\0\0\xff"])
 def test_statuses_that_do_not_match_the_rows_are_refused(statuses: bytes) -> None:
     result = RunResult(FIRST, 0, 7, TaskStatus.SUCCESS, pack(BLOCKS), 30, (), rows=3, statuses=statuses)

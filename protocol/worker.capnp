@@ -164,7 +164,7 @@ struct RunResult {
   attempt @3 :Data;              # UInt32 column: as in RunTask
   status @4 :Data;               # byte column: as in client.capnp, TaskResult
   payload @5 :List(Data);        # success: the result; failed: a TaskFailure; otherwise: a sentence, UTF-8
-  durationUs @6 :Data;           # UInt32 column: wall time of the call in microseconds
+  durationUs @6 :Data;           # UInt32 column: wall time of the call in microseconds, rounded up; 0 = not measured
   frames @7 :Data;               # UInt32 column: number of payload frames with this item's result; 0 if it is in the payload
   profile @8 :List(Data);        # time and memory, if requested, see README.md; empty if not measured
   failure @9 :List(Text);        # failed: type and message, "ValueError: too small", 200 bytes at most, for monitors; otherwise empty

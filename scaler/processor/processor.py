@@ -328,7 +328,7 @@ class Processor:
         self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, started_ns: int
     ) -> RunResult:
         row_task = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
-        duration_us = min((monotonic_ns() - started_ns) // 1000, LONGEST_US)
+        duration_us = min((monotonic_ns() - started_ns + 999) // 1000, LONGEST_US)
         if self._drops_result:
             return self._cancelled_result(row_task, duration_us, b"")
         status, payload, failed = TaskStatus.SUCCESS, b"", ""
@@ -407,7 +407,7 @@ class Processor:
             self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
             status, payload, frames, failed = self._failed(self._describe(error), task)
-        duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+        duration_us = min((ended_ns - started_ns + 999) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
         if self._drops_result:
             return self._cancelled_result(task, duration_us, profile)

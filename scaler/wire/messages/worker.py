@@ -182,7 +182,7 @@ class RunResult:
     status: StatusColumn
     payload: Bytes
     duration_us: U32
-    """the wall time of the call in microseconds; a longer time than UInt32 can hold is sent as the greatest UInt32"""
+    """the wall time of the call in microseconds, rounded up; 0: not measured; at most the greatest UInt32"""
     frames: FrameColumn
     """the result, if too large for the payload"""
     profile: ProfileColumn = b""

@@ -42,7 +42,7 @@ def fibonacci(client: Client, n: int) -> int:
 
 
 def wait_for_file(path: str) -> str:
-    while not Path(path).exists():
+    while not (Path(path).exists() and Path(path).read_text()):  # a file is there before its text
         time.sleep(0.01)
     return Path(path).read_text()
 

@@ -75,7 +75,7 @@ def large_children(client: Client, count: int) -> int:
 
 
 def begin_and_wait_for_file(begun_path: str, path: str) -> str:
-    Path(begun_path).touch()
+    Path(begun_path).write_text("begun")
     return wait_for_file(path)
 
 

@@ -44,7 +44,7 @@ from scaler.process.memory import trim_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
 from scaler.processor.execution.failure import describe_failure, describe_stack
-from scaler.processor.execution.meter import CallMeter
+from scaler.processor.execution.meter import CallMeter, elapsed_us
 from scaler.processor.execution.outputs import OutputSender
 from scaler.processor.execution.place import encoded_facts
 from scaler.processor.execution.random_generators import RandomGenerators
@@ -70,7 +70,6 @@ logger = logging.getLogger(__name__)
 NO_FRAMES: Frames = ()
 NO_ARGUMENTS: Sequence[Any] = ()
 NO_KEYWORDS: Mapping[str, Any] = {}
-LONGEST_US = 2**32 - 1
 _IMPORTS = "<frozen importlib._bootstrap>"
 
 
@@ -328,7 +327,7 @@ class Processor:
         self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, started_ns: int
     ) -> RunResult:
         row_task = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
-        duration_us = min((monotonic_ns() - started_ns + 999) // 1000, LONGEST_US)
+        duration_us = elapsed_us(started_ns, monotonic_ns())
         if self._drops_result:
             return self._cancelled_result(row_task, duration_us, b"")
         status, payload, failed = TaskStatus.SUCCESS, b"", ""
@@ -407,7 +406,7 @@ class Processor:
             self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
             status, payload, frames, failed = self._failed(self._describe(error), task)
-        duration_us = min((ended_ns - started_ns + 999) // 1000, LONGEST_US)
+        duration_us = elapsed_us(started_ns, ended_ns)
         profile = meter.profile if meter is not None else b""
         if self._drops_result:
             return self._cancelled_result(task, duration_us, profile)

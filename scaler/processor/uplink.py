@@ -23,6 +23,7 @@ from typing import Any
 from scaler.errors import ProtocolError, TaskInterrupt
 from scaler.ids import ObjectId
 from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.execution.meter import elapsed_us
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
@@ -50,8 +51,6 @@ TICK_SECONDS = 0.003
 """How often the flusher checks for other unsent results while tasks run."""
 IDLE_TICKS = 2
 """The number of ticks without an unsent result after which the flusher sleeps until another thread wakes it."""
-
-LONGEST_US = 2**32 - 1
 
 REPORT_NS = 250_000_000
 """The shortest time between two reports of progress. Of the reports in between, only the latest is sent."""
@@ -95,7 +94,7 @@ class UnsentRows:
         del blocks[:count]  # others may have been added
         self._row += count
         now_ns = perf_counter_ns()
-        duration_us, self._since_ns = min((now_ns - self._since_ns) // 1000, LONGEST_US), now_ns
+        duration_us, self._since_ns = elapsed_us(self._since_ns, now_ns), now_ns
         statuses = b""
         if self.statuses:
             statuses = bytes(self.statuses.get(row, 0) for row in range(first, first + count))

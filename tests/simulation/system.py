@@ -226,19 +226,19 @@ class System:
         world.run(0.5)
 
     def _await(self, condition: Callable[[], bool], what: str) -> bool:
-        n_seen, n_started = -1, 0
+        n_seen, n_started = -1, len(self.record.starts)
         while n_seen < n_started and not self.world.violations:  # long tasks may have only one worker
             n_seen = n_started
             if self.world.run(HANG_SECONDS, condition):
                 return not self.world.violations
-            n_started = sum(map(len, self.record.starts.values()))
+            n_started = len(self.record.starts)
         if self.world.violations:
             return False
         for program in self.living_programs():
             for call in program.user.calls:
                 if not call.is_over:
                     self.world.log(f"task {call.script.key} of {program.name} {what}: {call.future!r}")
-        self.world.complain(f"something {what} after {HANG_SECONDS:g} s in which no task started")
+        self.world.complain(f"something {what} after {HANG_SECONDS:g} s in which no further task started")
         return False
 
     def _check_empty(self) -> None:

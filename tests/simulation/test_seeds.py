@@ -92,7 +92,7 @@ def test_an_order_that_a_smaller_one_has_overtaken_is_not_to_blame_for_the_loss_
 
 @pytest.mark.processes
 def test_the_same_seed_is_the_same_run() -> None:
-    """In processes of their own: what other tests have loaded changes what is sent, and so when it arrives."""
+    """In processes of their own, as a seed is replayed."""
     logs = [simulate("--seed", "4", "--trace", "-v").splitlines()[:-1] for _ in range(2)]
     assert logs[0] == logs[1]
     assert len(logs[0]) > 100

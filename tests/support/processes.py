@@ -233,25 +233,32 @@ def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: fl
     """
     command = [sys.executable, *map(str, arguments)]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    known, found, said, deadline = listening(), dict[str, str](), text, time.monotonic() + seconds
+    known = listening()
     with tempfile.NamedTemporaryFile("r") as notes:
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), NOTES: notes.name, **variables}
         with subprocess.Popen(command, text=True, cwd=folder, env=environment, **streams) as program:
-            while True:
-                try:
-                    output, errors = program.communicate(said, timeout=LOOK_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    said = None
-                    new = {inode: port for inode, port in listening().items() if inode not in known}
-                    known |= new
-                    found |= listeners([*descendants(program.pid), program.pid], new) if new else {}
-                    if time.monotonic() > deadline:
-                        program.kill()
-                        raise
+            output, errors, found = _communicate(program, text, seconds, known)
         found |= {address: mechanism for address, _, mechanism in (line.rstrip("\n").partition(" ") for line in notes)}
     check(found, "the program")
     return Done(command, program.returncode, output, errors, found)
+
+
+def _communicate(
+    program: subprocess.Popen[str], text: str, seconds: float, known: dict[str, int]
+) -> tuple[str, str, dict[str, str]]:
+    """Return the output and the errors of a program, and the mechanisms of its listeners, which are not in `known`."""
+    found, said, deadline = dict[str, str](), text, time.monotonic() + seconds
+    while True:
+        try:
+            return *program.communicate(said, timeout=LOOK_SECONDS), found
+        except subprocess.TimeoutExpired:
+            said = None
+            new = {inode: port for inode, port in listening().items() if inode not in known}
+            known |= new
+            found |= listeners([*descendants(program.pid), program.pid], new) if new else {}
+            if time.monotonic() > deadline:
+                program.kill()
+                raise
 
 
 def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -119,7 +119,7 @@ class CancelRun:
 
 @message
 class CancelOrphan:
-    """adoption -> worker proxy: stop this attempt, unless a task has adopted it."""
+    """adoption or task -> worker proxy: stop this attempt, unless a task has adopted it."""
 
     task_id: TaskId
     attempt: int

@@ -18,6 +18,7 @@ from scaler.actors.messages.objects import CountArguments, ReleaseObjects, UseOb
 from scaler.actors.messages.tasks import (
     FIRST_TRY,
     BalancerRestarted,
+    CancelOrphan,
     CancelRun,
     CancelTask,
     ExplainRun,
@@ -303,7 +304,7 @@ class TaskActor(Actor):
     def _found(self, found: RunFound) -> None:
         task_id = self._spec.task_id
         if self._spec.rows:  # it is a run of the first row, which was a task of its own at another scheduler
-            found.worker.send(CancelRun(task_id, found.attempt))
+            found.worker.send(CancelOrphan(task_id, found.attempt))
             return
         self._lost_in_transit = 0  # its agent lives
         if found.attempt == self._suspect:
@@ -313,7 +314,7 @@ class TaskActor(Actor):
             self._offer = found
             self._move(states.FOUND)
         else:
-            found.worker.send(CancelRun(task_id, found.attempt))
+            found.worker.send(CancelOrphan(task_id, found.attempt))
 
     @handles(RunAdopted)
     def _run_adopted(self, adopted: RunAdopted) -> None:

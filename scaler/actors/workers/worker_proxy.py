@@ -247,13 +247,12 @@ class WorkerProxy(Actor):
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:
         run = self._runs.get(cancel.task_id)
-        if run is not None and run.attempt == cancel.attempt:
-            if run.is_held:
-                self._recall_held(run)
-                return
-            run.canceled = True
-        elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
+        if run is None or run.attempt != cancel.attempt:
             return
+        if run.is_held:
+            self._recall_held(run)
+            return
+        run.canceled = True
         self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
 
     @handles(CancelOrphan)

@@ -1,4 +1,7 @@
-"""CallMeter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks."""
+"""CallMeter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks.
+
+`elapsed_us` is the wall time of all others, too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,12 @@ from scaler.process.memory import trim_memory
 from scaler.wire.messages.common import PROFILE
 
 SAMPLE_SECONDS = 0.005
+_LONGEST_US = 2**32 - 1
+
+
+def elapsed_us(started_ns: int, ended_ns: int) -> int:
+    """Return a duration in microseconds, rounded up, as a `RunResult` has it: at most the greatest UInt32."""
+    return min((ended_ns - started_ns + 999) // 1000, _LONGEST_US)
 
 
 class CallMeter:

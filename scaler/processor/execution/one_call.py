@@ -8,15 +8,13 @@ from time import perf_counter_ns
 
 from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
 from scaler.processor.execution.failure import describe_failure
-from scaler.processor.execution.meter import CallMeter
+from scaler.processor.execution.meter import CallMeter, elapsed_us
 from scaler.processor.execution.place import encoded_facts
 from scaler.processor.execution.values import LoadedValues
 from scaler.processor.lifecycle.ending import end_forked
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
-
-LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
@@ -47,6 +45,6 @@ def run_call(task: RunTask, values: LoadedValues) -> RunResult:
         place = encoded_facts(known and known.call)
         described = describe_failure(error)._replace(task_id=task.task_id, place=place)
         status, payload, frames, failure = TaskStatus.FAILED, described.encode(), (), described.short
-    duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+    duration_us = elapsed_us(started_ns, ended_ns)
     profile = meter.profile if meter is not None else b""
     return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failure)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.messages.adoption import NotHeld
+from scaler.actors.messages.adoption import NotHeld, RunFound
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
+    CancelOrphan,
     CancelRun,
     CancelTask,
     ExplainRun,
@@ -300,6 +301,13 @@ def test_a_task_that_is_assigned_while_it_is_withdrawn_is_cancelled_at_the_worke
     assert scene.actor.state is CANCELING
     scene.tell(result(1, TaskStatus.CANCELED))
     assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_run_that_is_offered_to_a_running_task_is_cancelled_as_an_orphan(bench: Bench, scene: Scene) -> None:
+    other, other_ref = bench.recorder()
+    scene.run_and(1, RunFound(other_ref, 7))
+    assert (other.take(), scene.worker.take()) == ([CancelOrphan(TASK_ID, 7)], [])
+    assert scene.actor.state is RUNNING
 
 
 @pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted(9)])

@@ -753,7 +753,7 @@ def test_resources_of_orphaned_runs_are_unsure_until_their_tasks_have_claimed_th
 
 def test_the_cancel_of_an_orphaned_run_is_resent_in_a_new_session(bench: Bench) -> None:
     scene = Scene(bench, held=[held_run(task_id(0), 4), held_run(task_id(1), 4)])
-    scene.tell(CancelRun(task_id(0), 4))
+    scene.tell(CancelOrphan(task_id(0), 4))
     scene.forget()
     scene.start_over(held_run(task_id(0), 4), held_run(task_id(1), 4))
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 4)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scaler.processor.execution import meter as module
-from scaler.processor.execution.meter import CallMeter, KernelWatch, SampledWatch
+from scaler.processor.execution.meter import CallMeter, KernelWatch, SampledWatch, elapsed_us
 from scaler.wire.messages.common import PROFILE
 
 MB = 1_000_000
@@ -40,6 +40,11 @@ def measure(function: Callable[..., Any], *arguments: Any) -> tuple[int, int, in
     meter(*arguments)
     duration_us, cpu_us, peak_bytes = PROFILE.unpack(meter.profile)
     return duration_us, cpu_us, peak_bytes
+
+
+@pytest.mark.parametrize(("ns", "us"), [(0, 0), (1, 1), (1000, 1), (1001, 2), (10**18, 2**32 - 1)])
+def test_a_duration_is_rounded_up_and_bounded(ns: int, us: int) -> None:
+    assert elapsed_us(5, 5 + ns) == us
 
 
 def test_a_call_gets_its_arguments_and_returns_its_value() -> None:

@@ -30,9 +30,8 @@ struct AgentToScheduler {
       runStatus @14 :RunStatus;
       workersClosed @15 :WorkersClosed;
       objectResponse @16 :Common.ObjectResponse;
-      runSplit @17 :RunSplit;
-      objectPart @18 :ObjectPart;
-      workersPaused @19 :WorkersPaused;
+      objectPart @17 :ObjectPart;
+      workersPaused @18 :WorkersPaused;
     }
   }
 }
@@ -75,7 +74,7 @@ struct WorkerHello {
   cloudpickleVersion @4 :List(Text);   # version of the library that pickles functions; empty if it does not pickle
   agentId @5 :Data;                     # id column: random and secret; the same on the next connection means the same agent
   workerNames @6 :List(Text);          # names of the workers, separated by commas
-  held @7 :List(Data);                 # runs that the agent still has, each as 16 bytes id, UInt32 attempt, UInt16 worker, little-endian
+  held @7 :List(Data);                 # runs that the agent still has, each as 16 bytes id, UInt32 attempt, UInt16 worker, UInt32 rows, little-endian
   agentToken @8 :Data;                     # id column: random; clients inside the agent's tasks prove with it where they run
   resumes @9 :Data;                    # byte column: 1 = the agent resumes its session, if it still exists; 2 = it had a session and starts a new one; 0 = it is new
   heard @10 :Data;                     # UInt64 column: to resume: the highest number received from the scheduler
@@ -122,15 +121,6 @@ struct RunTask {
   owner @13 :Data;             # UInt64 column: the tag of the owner of that account, for clients inside the task, see README.md
 }
 
-struct RunSplit {
-  # The agent has split this task: each of its rows is a task of its own now, with this attempt.
-  count @0 :UInt32;           # number of items
-  taskId @1 :Data;            # id column: the tasks of many rows
-  worker @2 :Data;            # UInt16 column: the worker that has them
-  attempt @3 :Data;           # UInt32 column: as in RunTask
-  rows @4 :Data;              # UInt32 column: as in RunTask
-}
-
 struct RunCancel {
   # Drop the task from the worker's queue, or stop it if it runs. Its RunResult reports the outcome.
   count @0 :UInt32;           # number of items
@@ -171,6 +161,7 @@ struct RunResult {
   location @10 :List(Data);      # where the agent keeps the result, see README.md; empty: it is in the frames or the payload
   rows @11 :Data;                # UInt32 column: as in RunTask: these rows have ended; success: the payload has a block for each
   statuses @12 :List(Data);      # success of rows: the status of each row as a byte; empty = all succeeded
+  running @13 :Data;             # UInt32 column: not 0: the task ended early, see README.md; 1 + number of the row that goes on; 2^32 - 1 = none
 }
 
 struct ObjectKept {
@@ -336,4 +327,5 @@ struct RunOutput {
   timeUs @5 :Data;       # UInt64 column: microseconds since 1970, by the clock of the worker's host
   dropped @6 :Data;      # UInt32 column: number of lines left out just before this one
   text @7 :List(Text);   # the line without its line end, 8192 characters at most; empty if only dropped is reported
+  row @8 :Data;          # UInt32 column: the row of the task that has written it; 0 for a task that is no range
 }

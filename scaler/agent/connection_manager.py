@@ -189,9 +189,6 @@ class ConnectionManager:
 
     def _send_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
-        splits = self._session_state.split_rows()
-        if splits:
-            self._edge.send(splits)  # if the session resumes
         names, ledger = ",".join(self._names), self._session_state.ledger
         own = (self._agent_id, names, ledger.held(), self._agent_token)
         resumes = RETURNING if self.conversation.scheduler_id != NO_ID else 0

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from scaler.agent.tally import Tally
 from scaler.agent.values import NodeValues
@@ -26,7 +26,7 @@ from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.rows import calls_of, recalls_of, results_of, row_ids
+from scaler.wire.messages.rows import part_of, row_of
 from scaler.wire.messages.worker import (
     HELD_MOST,
     HELD_OWNER,
@@ -36,7 +36,6 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunResult,
-    RunSplit,
     RunTask,
     RunUnblocked,
 )
@@ -46,6 +45,8 @@ from scaler.wire.session.too_large import NO_LIMIT, RAISE_LIMIT, crash_advice, w
 _TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]
 
 OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
+ResultKey: TypeAlias = tuple[TaskId, int, int]
+"""The id of a task, its attempt, and `RunResult.running`: an early end of a range differs from the result of row 0."""
 
 
 class Ledger:
@@ -60,7 +61,7 @@ class Ledger:
         self._values = values
         self.value_bytes = NO_LIMIT
         """the size of the largest result that the scheduler accepts"""
-        self._deaths: dict[tuple[TaskId, int], int] = {}
+        self._deaths: dict[ResultKey, int] = {}
         """by kept result: how many successive schedulers ended while the result was being sent"""
         self._open: dict[TaskId, RunTask] = {}
         """by task id: the newest attempt of a task that is at a worker"""
@@ -69,9 +70,9 @@ class Ledger:
         """open tasks whose attempt was numbered by an earlier scheduler"""
         self._resent: dict[TaskId, int] = {}
         """by task id: the attempt of an open task that its worker returned and then got again"""
-        self._kept: dict[tuple[TaskId, int], RunResult] = {}
+        self._kept: dict[ResultKey, RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in the order in which the runs ended"""
-        self._owners: dict[tuple[TaskId, int], int] = {}
+        self._owners: dict[ResultKey, int] = {}
         """by task and attempt: the owner tag of the task of a kept result"""
         self.tally: Tally | None = None
         """counts runs that end; None while the scheduler requests no reports"""
@@ -84,7 +85,7 @@ class Ledger:
         Stored results without a newer open attempt are included, because a new scheduler does not know them.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
-        return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
+        return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker, run.rows) for run in runs[:HELD_MOST])
 
     def owners_of_held(self) -> bytes:
         """Return the owner tags of the runs that `held` names, in the same order."""
@@ -108,7 +109,7 @@ class Ledger:
 
     def _with_values(self) -> list[RunResult]:
         known = () if self._values is None else self._values.results()
-        return [result for result in known if (result.task_id, result.attempt) not in self._kept]
+        return [result for result in known if _key(result) not in self._kept]
 
     def _is_too_large(self, result: RunResult) -> bool:
         return size_of(result.frames) > self.value_bytes
@@ -127,7 +128,7 @@ class Ledger:
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
-        left = {(item.task_id, item.attempt) for item in in_transit if type(item) is RunResult}
+        left = {_key(item) for item in in_transit if type(item) is RunResult}
         self._deaths = {run: known.get(run, 0) + (run in left) for run in known.keys() | left if run in kept}
         for run in [run for run, times in self._deaths.items() if times >= TRIES_MOST]:
             del self._deaths[run]
@@ -190,58 +191,29 @@ class Ledger:
         self._blocked.pop(task.task_id, None)
         return True
 
-    def split(self, task: RunTask) -> RunSplit | None:
-        """Make each row of an open range a run of its own. Return the message for the scheduler, if any."""
-        known = self._open.get(task.task_id)
-        if known is None or known.attempt != task.attempt or not known.rows:
-            return None
-        del self._open[task.task_id]
-        self._open.update((row.task_id, row) for row in calls_of(known))
-        return RunSplit(known.task_id, known.worker, known.attempt, known.rows)
-
-    def split_all(self) -> list[RunSplit]:
-        """Split all ranges before a hello, which names single runs. Return the messages for the scheduler."""
-        sent = [self.split(task) for task in list(self._open.values()) if task.rows]
-        for run, result in list(self._kept.items()):
-            if result.rows:
-                del self._kept[run]
-                rows = {(row.task_id, row.attempt): row for row in results_of(result)}
-                self._kept.update(rows)
-                self._owners.update(dict.fromkeys(rows, self._owners.pop(run, 0)))
-        return [each for each in sent if each is not None]
-
-    def split_results(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return these results. The result of a range that was split is replaced by the results of its rows."""
-        known, split_results = self._open, _RESULTS()
-        for result in results:
-            task = known.get(result.task_id) if result.rows else None
-            if result.rows and (task is None or task.rows != result.rows):
-                split_results += results_of(result)
-            else:
-                split_results.append(result)
-        return split_results
-
-    def recalls(self, response: RecallResponse) -> list[RecallResponse]:
-        """Return this recall, in a list; for a range that was split, return one recall for each row instead."""
-        task = self._open.get(response.task_id)
-        return recalls_of(response) if response.rows and task is not None and not task.rows else [response]
-
     def find(self, task_id: TaskId, attempt: int) -> RunTask | None:
         """Return the task if exactly this attempt is open, otherwise None."""
         task = self._open.get(task_id)
         return task if task is not None and task.attempt == attempt else None
 
     def by_worker(self, items: Iterable[OfRun]) -> tuple[dict[int, list[OfRun]], list[OfRun]]:
-        """Return the items about open runs by worker, and a list of the items about other runs."""
+        """Return the items about open runs by worker, and a list of the items about other runs.
+
+        An item may be about one row of a range: another scheduler has a task for each row of the ranges in a hello.
+        """
         of_open: dict[int, list[OfRun]] = {}
         of_unknown: list[OfRun] = []
         for item in items:
-            task = self.find(item.task_id, item.attempt)
+            task = self.find(item.task_id, item.attempt) or self._range_of(item)
             if task is None:
                 of_unknown.append(item)
             else:
                 of_open.setdefault(task.worker, []).append(item)
         return of_open, of_unknown
+
+    def _range_of(self, row: RunCancel | RecallRequest) -> RunTask | None:
+        ranges = (task for task in self._open.values() if task.rows and task.attempt == row.attempt)
+        return next((task for task in ranges if row_of(task, row.task_id) is not None), None)
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
         """Return recall requests, by worker, for all open tasks except blocked ones, which have already started."""
@@ -312,7 +284,7 @@ class Ledger:
                 sent = self._as_sent(result)
                 if sent is not result:
                     result, are_unchanged = sent, False  # noqa: PLW2901
-            run = task_id, attempt
+            run = task_id, attempt, result.running
             kept[run] = result
             if blocked:
                 self.unblock(result)
@@ -324,11 +296,22 @@ class Ledger:
                     known[task_id] = task  # a newer attempt is open
                     continue
                 owners[run] = task.owner
+                if result.running:
+                    self._open_row(task, result.running - 1)
+                    continue
             if former:
                 former.discard(task_id)
-            if self._resent:
-                self._resent.pop(task_id, None)
-        return results if are_unchanged else _RESULTS([kept[each.task_id, each.attempt] for each in results])
+            self._resent.pop(task_id, None)
+        return results if are_unchanged else _RESULTS([kept[_key(each)] for each in results])
+
+    def _open_row(self, task: RunTask, row: int) -> None:
+        """Make a row of a range that has ended early an open run."""
+        running = part_of(task, row, 1)
+        self._open[running.task_id] = running
+        if task.task_id in self._former:
+            self._former.remove(task.task_id)
+            self._former.add(running.task_id)
+        self._resent.pop(task.task_id, None)
 
     def _as_sent(self, result: RunResult) -> RunResult:
         if result.location:  # only the agent announces locations, never a task
@@ -348,13 +331,9 @@ class Ledger:
         forget, forget_owner = self._kept.pop, self._owners.pop
         for item in items:
             if type(item) is RunResult:
-                run = item.task_id, item.attempt
-                known = forget(run, None)
+                run = _key(item)
+                forget(run, None)
                 forget_owner(run, None)
-                if item.rows and (known is None or not known.rows):
-                    for task_id in row_ids(item.task_id, item.rows):
-                        forget((task_id, item.attempt), None)
-                        forget_owner((task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
         """Return those cancels whose runs have neither a kept result nor a stored value."""
@@ -362,7 +341,7 @@ class Ledger:
         return [
             cancel
             for cancel in cancels
-            if (cancel.task_id, cancel.attempt) not in self._kept
+            if (cancel.task_id, cancel.attempt, 0) not in self._kept
             and not (values is not None and values.is_result_of(ObjectId(cancel.task_id), cancel.attempt))
         ]
 
@@ -372,3 +351,7 @@ class Ledger:
             if result.frames and ObjectId(result.task_id) == object_id:
                 return result.frames
         return ()
+
+
+def _key(result: RunResult) -> ResultKey:
+    return result.task_id, result.attempt, result.running

@@ -11,10 +11,8 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager
@@ -38,7 +36,7 @@ from scaler.agent.outputs import OutputLimiter
 from scaler.agent.session_state import SessionState
 from scaler.agent.values import NodeValues
 from scaler.agent.watch import AgentWatch, ReportDue, RunStatusDue, WatchDue, run_statuses
-from scaler.executors.messages import CapacityChanged, ExecutorProcessGone, RestartProcesses, RunsNotHere, SplitRows
+from scaler.executors.messages import CapacityChanged, ExecutorProcessGone, RestartProcesses, RunsNotHere
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
@@ -59,7 +57,7 @@ from scaler.wire.messages.common import (
     PartRequest,
     TaskStatus,
 )
-from scaler.wire.messages.rows import calls_of, flaw_of
+from scaler.wire.messages.rows import flaw_of
 from scaler.wire.messages.worker import (
     DisconnectResponse,
     DrainRequest,
@@ -74,7 +72,6 @@ from scaler.wire.messages.worker import (
     RunOutput,
     RunQuestion,
     RunResult,
-    RunSplit,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -91,8 +88,6 @@ logger = logging.getLogger(__name__)
 DRAIN_LOOK_SECONDS = 0.02
 GIVE_BACK_SECONDS = 0.05
 """The time that an agent which leaves without a drain waits for running tasks. It returns waiting tasks at once."""
-
-_ROWS = attrgetter("rows")
 
 
 @message
@@ -242,8 +237,6 @@ class AgentLink(Actor):
             return
         if any(task.rows for task in tasks):
             tasks = Batch[RunTask](task for task in tasks if not (task.rows and self._is_flawed(task)))
-        if self._conversation.state is not CONNECTED:  # a hello has named the runs of this node
-            tasks = Batch[RunTask](chain.from_iterable(self._split_at_once(task) for task in tasks))
         for worker, new in self._ledger.add(tasks).items():
             if worker < len(self._workers):
                 self._workers[worker].send(new if self._devices is None else self._devices.number(new))
@@ -255,15 +248,6 @@ class AgentLink(Actor):
         if flaw:
             self._refuse([replace(task, rows=0)], f"these rows cannot be run: {flaw}")
         return bool(flaw)
-
-    def _split_at_once(self, task: RunTask) -> Sequence[RunTask]:
-        if task.rows:
-            self._send([RunSplit(task.task_id, task.worker, task.attempt, task.rows)])
-        return calls_of(task)
-
-    @handles(SplitRows)
-    def _rows_split(self, news: SplitRows) -> None:
-        self._send([split for task in news.tasks if (split := self._ledger.split(task)) is not None])
 
     @handles(Batch[RunCancel])
     def _run_cancels(self, cancels: Batch[RunCancel]) -> None:
@@ -295,8 +279,6 @@ class AgentLink(Actor):
 
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
-        if any(map(_ROWS, results)):
-            results = self._ledger.split_results(results)
         results = self._ledger.finish(results)
         if self._outputs.unreported:
             self._send(self._outputs.take_unreported(results))
@@ -351,7 +333,7 @@ class AgentLink(Actor):
         them.
         """
         given = Batch[RecallResponse]()
-        for response in chain.from_iterable(map(self._ledger.recalls, responses)):
+        for response in responses:
             task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
                 continue

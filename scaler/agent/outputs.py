@@ -7,11 +7,13 @@ sent with the next line of the run, or before its result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from scaler.ids import TaskId
 from scaler.process.allowance import Allowance
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream
+from scaler.wire.messages.rows import row_id
 from scaler.wire.messages.worker import RunOutput, RunResult
 
 TIMES_OF_ONE = 2
@@ -25,8 +27,8 @@ class OutputLimiter:
 
     def __init__(self, lines_per_second: float, clock: Callable[[], float]) -> None:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
-        self.unreported: dict[tuple[TaskId, int], RunOutput] = {}
-        """by run: an output without text, with the number of dropped lines that have not been reported"""
+        self.unreported: dict[tuple[TaskId, int, int], RunOutput] = {}
+        """by run and row: an output without text, with the number of dropped lines that have not been reported"""
         self.reported: dict[int, tuple[TaskId, float]] = {}
         """by worker: the task that reported its progress last, and the time of this report"""
         self._clock = clock
@@ -36,28 +38,29 @@ class OutputLimiter:
         passing = Batch[RunOutput]()
         for line in lines:
             if line.stream == OutputStream.REPORT:  # reports are few, and only the latest counts
-                self.reported[line.worker] = line.task_id, self._clock()
+                self.reported[line.worker] = row_id(line.task_id, line.row), self._clock()
                 if is_up:
                     passing.append(line)
                 continue
-            run = (line.task_id, line.attempt)
+            run = (line.task_id, line.attempt, line.row)
             if is_up and self._allowance.take(len(line.text)):
                 passing.append(_with(line, self._dropped(run) + line.dropped, line.text))
             else:
                 self.unreported[run] = _with(line, self._dropped(run) + line.dropped + 1, "")
         return passing
 
-    def _dropped(self, run: tuple[TaskId, int]) -> int:
+    def _dropped(self, run: tuple[TaskId, int, int]) -> int:
         unreported = self.unreported.pop(run, None)
         return 0 if unreported is None else unreported.dropped
 
     def take_unreported(self, results: Iterable[RunResult]) -> Batch[RunOutput]:
         """Remove and return the unreported numbers of dropped lines of these runs, which have ended."""
-        unreported = (self.unreported.pop((result.task_id, result.attempt), None) for result in results)
-        return Batch[RunOutput](words for words in unreported if words is not None)
+        ended = {(result.task_id, result.attempt) for result in results}
+        runs = [run for run in self.unreported if run[:2] in ended]
+        return Batch[RunOutput](self.unreported.pop(run) for run in runs)
 
 
 def _with(line: RunOutput, dropped: int, text: str) -> RunOutput:
     if dropped == line.dropped and text is line.text:
         return line
-    return RunOutput(line.task_id, line.worker, line.attempt, line.stream, line.time_us, dropped, text)
+    return replace(line, dropped=dropped, text=text)

@@ -13,11 +13,10 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.messages import ReportKeptObjects
 from scaler.agent.values import NodeValues
 from scaler.endpoint import Endpoint
-from scaler.executors.messages import SplitAll
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersPaused
+from scaler.wire.messages.worker import DrainRequest, ProcessorGone, WorkersClosed, WorkersPaused
 
 PROCESSORS_REMEMBERED = 1024
 """The most ended processors that each new session reports again. A report may be lost with a connection."""
@@ -51,13 +50,6 @@ class SessionState:
         self._paused: Collection[int] = () if values is None else values.room.held
         self.drain: DrainRequest | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
-
-    def split_rows(self) -> list[RunSplit]:
-        """Split all ranges, in the ledger and at the workers, before a hello. Return the messages for the scheduler."""
-        splits = self.ledger.split_all()
-        for worker in {split.worker for split in splits}:
-            self._workers[worker].send(SplitAll())
-        return splits
 
     def start_over(self, in_transit: Sequence[Any] = ()) -> list[Any]:
         """Keep all runs and results for a new session. Return the items that are sent first in it.

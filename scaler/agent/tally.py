@@ -51,7 +51,9 @@ class Tally:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = [0] * (_FIRST_BUCKET + BUCKETS)
-        status, rows = result.status, task.rows or 1
+        status, rows = result.status, result.rows if result.running else task.rows or 1
+        if not rows:
+            return
         entry[_OUTCOMES[status]] += rows
         for other in result.statuses.replace(b"\0", b"") if result.statuses else b"":
             entry[_OUTCOMES[status]] -= 1

@@ -33,7 +33,8 @@ from scaler.wire.messages.monitor import (
     TASK_LOCK,
     WORKER_ROW,
 )
-from scaler.wire.messages.worker import AgentState, RunQuestion, RunStatus, WatchedPart
+from scaler.wire.messages.rows import row_of
+from scaler.wire.messages.worker import AgentState, RunQuestion, RunStatus, RunTask, WatchedPart
 
 LEAST_SECONDS = 0.2
 """The shortest interval of reports that a scheduler may request."""
@@ -329,16 +330,16 @@ def run_statuses(
         if view is None:
             yield _answer(question, RunState.NOT_KNOWN)
         else:
-            yield _found(question, task.worker, view, RunState.NO_ROOM if task.worker in held else RunState.QUEUED)
+            yield _found(question, task, view, RunState.NO_ROOM if task.worker in held else RunState.QUEUED)
 
 
-def _found(question: RunQuestion, worker: int, view: WorkersView, else_state: RunState) -> RunStatus:
+def _found(question: RunQuestion, run: RunTask, view: WorkersView, else_state: RunState) -> RunStatus:
     first_seconds = 0.0
     for process in view.processes:
         task = process.task
-        if task is None or process.worker != worker:
+        if task is None or process.worker != run.worker:
             continue
-        if (task.task_id, task.attempt) == (question.task_id, question.attempt):
+        if task.attempt == run.attempt and (task.task_id == run.task_id or row_of(run, task.task_id) is not None):
             state = RunState.WAITS if process.is_waiting else RunState.RUNS
             return _answer(question, state, process.ran_seconds, process.pid)
         if not process.is_waiting:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import suppress
 from functools import partial
 from itertools import islice, repeat
 from math import inf
@@ -26,14 +27,14 @@ from scaler.client.calls.tolerance import FailureTolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import DrawnRows, TakenRows, unreadable_rows
+from scaler.client.ranges import DrawnRows, TakenRows
 from scaler.errors import is_error_of_task
 from scaler.ids import PREFIX_BYTES, ObjectId, TaskId, index_of, random_id
 from scaler.interruptions import is_interruption
 from scaler.pickling.serialization import Frames, Serializer, reader_of, size_of
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_together, unpack
+from scaler.wire.messages.rows import RANGE_BYTES, RowsError, rows_of, rows_together, unpack
 
 __tracebackhide__ = is_error_of_task
 
@@ -325,14 +326,11 @@ class MapRun:
 
     def _read_rows(self, result: TaskResult) -> None:
         self._extra_rows[1] += result.rows - 1
-        try:
-            if not (result.status or result.statuses):
+        if not (result.status or result.statuses):
+            with suppress(RowsError):
                 self._read_values(index_of(result.task_id), unpack(result.payload, result.rows))
                 return
-            results = results_of(result)
-        except RowsError as error:
-            results = unreadable_rows(result, error)
-        for each in results:
+        for each in rows_of(result):
             if each.status:
                 self._put(each.task_id, None, self._read_error(each))
             else:

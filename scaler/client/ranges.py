@@ -1,112 +1,163 @@
-"""OpenRanges: which open tasks of a client are ranges, and how they are split into single tasks.
+"""OpenRanges: which open tasks of a client are ranges, and which of their rows have ended.
 
-Used by the open work, with its table of tasks and its window. A range ends with one result, unless the scheduler splits
-it. The client learns of a split from the first result that covers fewer rows than the range; then each row becomes a
-task here, too. When rows are resubmitted to another scheduler, each row is a task of its own.
+Used by the open work, with its table of tasks and its window. A range ends with one result, unless the scheduler ends
+it early. Then results of single rows and of parts of the range arrive, until all rows have ended. When rows that may
+have been sent are resubmitted in a new session, each row is a task of its own.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from scaler.client.calls.entry import Entry
 from scaler.client.link.window import Window
-from scaler.ids import PREFIX_BYTES, TaskId
+from scaler.ids import PREFIX_BYTES, TaskId, index_of
 from scaler.pickling.serialization import Buffer, size_of
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_of, row_ids
+from scaler.wire.messages.rows import RANGE_BYTES, calls_of, part_of, row_id, row_ids, rows_of
 
 
 class OpenRanges:
-    """The ranges among the open tasks, and the number of rows of each range. `window` counts the rows of sent tasks."""
+    """The ranges among the open tasks. `window` counts the rows of sent tasks."""
 
     def __init__(self, tasks: dict[TaskId, Entry], window: Window) -> None:
         self._tasks = tasks
         self._window = window
-        self._by_map: dict[bytes, dict[TaskId, int]] = {}
-        """prefix of the ids of a map -> id of a range of that map -> number of rows in the range"""
+        self._rows: dict[TaskId, int] = {}
+        """id of a range -> number of its rows"""
+        self._by_map: dict[bytes, list[int]] = {}
+        """prefix of the ids of a map -> the numbers of the first rows of its ranges, and of some that have ended"""
+        self._ended: dict[TaskId, bytearray] = {}
+        """id of a range of which some rows have ended -> one byte for each row, 1 if the row has ended, else 0"""
 
     def __bool__(self) -> bool:
-        return bool(self._by_map)
+        return bool(self._rows)
 
     @property
     def further_rows(self) -> int:
-        """The number of rows of all ranges, without the first row of each range."""
-        return sum(sum(ranges.values()) - len(ranges) for ranges in self._by_map.values())
+        """The number of open rows of all ranges, minus one for each range."""
+        return sum(self._rows.values()) - len(self._rows) - sum(map(sum, self._ended.values()))
 
     def add(self, task_id: TaskId, rows: int) -> None:
         """Add a range that is about to be submitted."""
-        self._by_map.setdefault(task_id[:PREFIX_BYTES], {})[task_id] = rows
+        self._rows[task_id] = rows
+        prefix, number = task_id[:PREFIX_BYTES], index_of(task_id)
+        firsts = self._by_map.setdefault(prefix, [])
+        if firsts and firsts[-1] >= number:
+            insort(firsts, number)
+        else:
+            firsts.append(number)
         self._window.weigh(task_id, rows)
 
     def restore_weights(self) -> None:
         """Register the number of rows of each range with the window again, after the window was cleared."""
-        for ranges in self._by_map.values():
-            for task_id, rows in ranges.items():
-                self._window.weigh(task_id, rows)
+        for task_id, rows in self._rows.items():
+            self._window.weigh(task_id, rows)
 
     def forget(self, task_id: TaskId) -> int:
         """Remove a task that has ended. Return the number of its rows; 0 if the task is not a range."""
-        ranges = self._by_map.get(task_id[:PREFIX_BYTES])
-        if ranges is None:
-            return 0
-        rows = ranges.pop(task_id, 0)
-        if not ranges:
-            del self._by_map[task_id[:PREFIX_BYTES]]
+        rows = self._rows.pop(task_id, 0)
+        if rows:
+            self._ended.pop(task_id, None)
+            self._forget_first(task_id[:PREFIX_BYTES])
         return rows
+
+    def _forget_first(self, prefix: bytes) -> None:
+        firsts = self._by_map[prefix]
+        if len(firsts) > 2 * len(self._rows) + 16 or not self._rows:
+            left = [number for number in firsts if TaskId(prefix + number.to_bytes(8, "big")) in self._rows]
+            if left:
+                self._by_map[prefix] = left
+            else:
+                del self._by_map[prefix]
 
     def clear(self) -> None:
         """Remove all ranges."""
-        self._by_map.clear()
+        self._rows, self._by_map, self._ended = {}, {}, {}
 
-    def match(self, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
-        """Split the ranges that the scheduler has split. Return the results of open tasks and of rows that are open."""
-        if not (self._by_map or any(result.rows for result in results)):
-            return results
-        matched: list[TaskResult] = []
-        ended: set[TaskId] = set()
+    def first_of(self, task_id: TaskId) -> TaskId | None:
+        """Return the id of the open range that has this row; None if no range has it."""
+        prefix, number = task_id[:PREFIX_BYTES], index_of(task_id)
+        firsts = self._by_map.get(prefix, ())
+        at = bisect_right(firsts, number) - 1
+        first = TaskId(prefix + firsts[at].to_bytes(8, "big")) if at >= 0 else None
+        return first if first is not None and number - firsts[at] < self._rows.get(first, 0) else None
+
+    def has_open(self, task_id: TaskId) -> bool:
+        """Return whether a range has this row, and the row has not ended."""
+        first = self.first_of(task_id)
+        ended = None if first is None else self._ended.get(first)
+        return first is not None and not (ended and ended[index_of(task_id) - index_of(first)])
+
+    def first_open_row(self, task_id: TaskId) -> TaskId:
+        """Return the id of the first row of a range that has not ended; of another task its own id."""
+        ended = self._ended.get(task_id)
+        return task_id if ended is None else row_id(task_id, ended.index(0))
+
+    # Results
+
+    def match(self, results: Sequence[TaskResult]) -> Iterator[tuple[TaskResult, Entry | None]]:
+        """Yield results with the entries of their tasks; None if no task is open. Remove the tasks that have ended.
+
+        Of a range, only rows that have not ended before are yielded.
+        """
         for result in results:
             entry = self._tasks.get(result.task_id)
-            rows = 0 if entry is None else entry[0].rows
-            if entry is not None and rows == result.rows:
-                if rows:
-                    self.forget(result.task_id)
-                matched.append(result)
-                continue
-            if rows:
-                self._split(result.task_id)
-            elif entry is None and not result.rows:
-                self._split_around(result.task_id)
-            matched += self._open_rows_of(result, ended) if result.rows else (result,)
-        return matched
+            first = result.task_id if entry is not None and entry[0].rows else None
+            if first is None and entry is None:
+                first = self.first_of(result.task_id)
+            if first is not None:
+                yield from self._match_rows(first, result)
+            elif not result.rows:
+                yield result, self._tasks.pop(result.task_id, None)
+                self._window.end((result.task_id,))
+            else:
+                yield from self._match_singles(result)
 
-    def _open_rows_of(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
-        """Split a result. Return the results of rows that are open and not in `ended`; add these rows to `ended`."""
-        open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
-        ended |= open_ids
-        return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
+    def _match_singles(self, result: TaskResult) -> Iterator[tuple[TaskResult, Entry | None]]:
+        open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks}
+        for each in rows_of(result) if open_ids else ():
+            if each.task_id in open_ids:
+                yield each, self._tasks.pop(each.task_id)
+        self._window.end(list(open_ids))
 
-    def _split_around(self, task_id: TaskId) -> None:
-        for first, rows in self._by_map.get(task_id[:PREFIX_BYTES], {}).items():
-            if 0 <= int.from_bytes(task_id, "big") - int.from_bytes(first, "big") < rows:
-                self._split(first)
-                return
+    def _match_rows(self, first: TaskId, result: TaskResult) -> Iterator[tuple[TaskResult, Entry | None]]:
+        entry, n_rows = self._tasks[first], self._rows[first]
+        begin, count = index_of(result.task_id) - index_of(first), result.rows or 1
+        if first not in self._ended and count == n_rows:
+            del self._tasks[first]
+            self.forget(first)
+            self._window.end((first,))
+            yield result, entry
+            return
+        ended = self._ended.setdefault(first, bytearray(n_rows))
+        known = ended[begin : begin + count]
+        results = [result] if not any(known) else rows_of(result)
+        ended[begin : begin + count] = b"\1" * len(known)
+        self._window.end_rows(first, len(known) - sum(known))
+        if all(ended):
+            del self._tasks[first]
+            self.forget(first)
+            self._window.end((first,))
+        for each in results:
+            row = index_of(each.task_id) - index_of(first)
+            if not any(known[row - begin : row - begin + (each.rows or 1)]):
+                yield each, entry if each.rows else (part_of(entry[0], row, 1), *entry[1:])
 
-    def _split(self, task_id: TaskId) -> None:
-        entry = self._tasks.pop(task_id)
-        self.forget(task_id)
-        rows = split_entry(entry)
-        self._tasks.update((row[0].task_id, row) for row in rows)
-        self._window.split(task_id, [row[0].task_id for row in rows])
+    # New sessions
 
-    def split_all(self, longer_than: int = 0) -> None:
-        """Split all ranges of more than `longer_than` rows."""
-        for ranges in list(self._by_map.values()):
-            for task_id, rows in list(ranges.items()):
-                if rows > longer_than:
-                    self._split(task_id)
+    def submit_alone(self, unsent: Container[TaskId], most: int) -> None:
+        """Replace ranges by a task for each row that has not ended: those that may have been sent, or exceed `most`."""
+        for first, n_rows in list(self._rows.items()):
+            if first not in unsent or n_rows > most:
+                entry, ended = self._tasks.pop(first), self._ended.get(first)
+                self.forget(first)
+                for row, single in enumerate(split_entry(entry)):
+                    if ended is None or not ended[row]:
+                        self._tasks[single[0].task_id] = single
 
 
 class TakenRows(NamedTuple):
@@ -174,16 +225,3 @@ def has_only_frames(entry: Entry) -> bool:
 def split_entry(entry: Entry) -> list[Entry]:
     """Return the entries of single tasks, one for each row of a range."""
     return [(row, *entry[1:]) for row in calls_of(entry[0])]
-
-
-def _results_of(result: TaskResult) -> list[TaskResult]:
-    try:
-        return results_of(result)
-    except RowsError as error:
-        return unreadable_rows(result, error)
-
-
-def unreadable_rows(result: TaskResult, error: RowsError) -> list[TaskResult]:
-    """Return a failed result for each row of a result that cannot be split."""
-    text = f"the results of these rows cannot be read: {error}".encode()
-    return [TaskResult(task_id, 8, text, 0) for task_id in row_ids(result.task_id, result.rows)]

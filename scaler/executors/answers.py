@@ -26,7 +26,7 @@ from scaler.wire.messages.worker import (
 )
 
 # Made once: each task that waits needs these, and `Batch[...]` is a call.
-_BLOCKED, _UNBLOCKED, _OUTPUT = Batch[RunBlocked], Batch[RunUnblocked], Batch[RunOutput]
+_BLOCKED, _UNBLOCKED, _OUTPUT, _RESULTS = Batch[RunBlocked], Batch[RunUnblocked], Batch[RunOutput], Batch[RunResult]
 
 
 class End(NamedTuple):
@@ -36,21 +36,28 @@ class End(NamedTuple):
     text: str = ""
 
 
+def ended(task: RunTask, end: End, where: bytes = b"", profile: bytes = b"") -> RunResult:
+    """Return the result of a run that has ended; `where` is the traceback of the run, if any."""
+    text = end.text.encode() + (b"\n" + where if end.text and where else b"")
+    return RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile, rows=task.rows)
+
+
 class Answers:
     """Reports the runs of one worker to the link."""
 
     def __init__(self, link: ActorRef) -> None:
         self._link = link
 
-    def end(self, tasks: Iterable[RunTask], end: End, where: bytes = b"", profile: bytes = b"") -> None:
-        """Report that these runs have ended; `where` is the traceback of the runs, if any."""
-        text = end.text.encode() + (b"\n" + where if end.text and where else b"")
-        results = Batch[RunResult](
-            RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile, rows=task.rows)
-            for task in tasks
-        )
+    def end(self, tasks: Iterable[RunTask], end: End) -> None:
+        """Report that these runs have ended."""
+        results = _RESULTS(ended(task, end) for task in tasks)
         if results:
             self._link.send(results)
+
+    def end_range(self, task: RunTask, running: int) -> None:
+        """Report that a range has ended early. Row number `running` goes on alone; no other row has ended."""
+        run = task.task_id, task.worker, task.attempt
+        self._link.send(_RESULTS([RunResult(*run, TaskStatus.SUCCESS, b"", 0, (), running=running + 1)]))
 
     def recalled(self, tasks: Iterable[RunTask]) -> None:
         """Return these runs to the scheduler."""
@@ -74,12 +81,11 @@ class Answers:
         """Report that this run continues and occupies a slot again."""
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
-    def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
-        """Report printed lines. A line with None in place of its task is dropped: the task has a result already."""
+    def lines(self, lines: Iterable[tuple[TaskOutput, tuple[RunTask, int] | None]]) -> None:
+        """Report printed lines, each with its task and row. A line with None is dropped: its task has ended."""
         batch = _OUTPUT(
-            RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)
-            for line, task in lines
-            if task is not None
+            RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text, row)
+            for line, (task, row) in ((line, found) for line, found in lines if found is not None)
         )
         if batch:
             self._link.send(batch)

@@ -40,7 +40,8 @@ Mail out, to the link:
 
 - `RunResult`: exactly one result for each run that was sent to this worker, unless the run was recalled. If a function
   raises, or its arguments or result cannot be read or written, the result is `FAILED`. The returned value is copied
-  before the next task starts, because that task may change the value.
+  before the next task starts, because that task may change the value. Only with `ExecutorFeature.ROWS`: a result of a
+  range may end the range early (its field `running`), and its next row is then a run of its own.
 - `RecallResponse`: these runs were recalled; the executor no longer has them.
 - `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and the worker has none of them. Optional: if
   such a run is still open at the link, the link reports `NOT_FOUND`, so that the scheduler does not wait for the run.
@@ -114,7 +115,7 @@ class ExecutorFeature(Enum):
     FRESH = "fresh processes"
     """a worker replaces its processes by new ones on request (`RestartProcesses`)"""
     ROWS = "tasks of many rows"
-    """a worker takes ranges, reports when it splits one (`SplitRows`), and splits all ranges on request (`SplitAll`)"""
+    """a worker takes ranges, and ends a range early if one of its rows needs separate handling"""
 
 
 _NEEDS = {

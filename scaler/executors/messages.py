@@ -66,18 +66,6 @@ class ReportRuns:
 
 
 @message
-class SplitRows:
-    """Executor to link: each row of these tasks is now a run of its own."""
-
-    tasks: Sequence[RunTask]
-
-
-@message
-class SplitAll:
-    """Link to workers: split all ranges, so that each row is a run of its own."""
-
-
-@message
 class RestartProcesses:
     """Link to workers: replace each process of the worker when the tasks that the process has now have ended."""
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TypeAlias
 
 from scaler.ids import TaskId
 from scaler.priority_rows import PriorityRows
 from scaler.wire.messages.accounts import account_in
-from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
@@ -123,16 +121,6 @@ class TaskQueue:
         while row := self._aside.first():
             self._rows[self._aside.priorities[-1]].extendleft(reversed(row))
             row.clear()
-
-    def split(self) -> list[RunTask]:
-        """Replace each range in the queue by its rows. Return the replaced ranges."""
-        ranges = [task for task in self if task.rows]
-        for rows in (self._aside, self._rows) if ranges else ():
-            for priority, row in rows.items():
-                rows[priority] = deque(chain.from_iterable(map(calls_of, row)))
-        for task in ranges if self.by_account else ():
-            self.by_account[account_in(task)] += task.rows - 1
-        return ranges
 
     def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
         """Remove and return the tasks of these runs."""

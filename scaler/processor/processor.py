@@ -254,19 +254,17 @@ class Processor:
         if uplink.is_batching:
             uplink.send_before(task)
         rows = uplink.open_rows(task)
-        add = rows.blocks.append
+        add, n_rows, first = rows.blocks.append, task.rows, number + 1
         waiting.run = task
         self._seeds = self._seeds_of(task)
-        for row, (block, frames) in enumerate(zip(unpack(task.payload, task.rows), frames_of(task), strict=True)):
-            number += 1
+        row = started_ns = 0
+        for block, frames in zip(unpack(task.payload, n_rows), frames_of(task), strict=True):
+            number = first + row
             words[4] = now_ns = monotonic_ns()
             words[0] = number
-            if words[1] < number <= words[2]:
-                rows.statuses[row] = TaskStatus.CANCELED
-                add(b"")
-                self._withheld += 1
-                continue
-            waiting.row = row
+            if rows.is_over or words[1] < number <= words[2]:
+                break
+            waiting.row, started_ns = row, now_ns
             result = self._run_row(task, row, block, frames, now_ns)
             if isinstance(result, bytes):
                 add(result)
@@ -275,8 +273,34 @@ class Processor:
             if waiting.children:
                 waiting.forget_children()
             after_task(now_ns)
-        uplink.close_rows(left)
-        return number
+            row += 1
+        if row < n_rows or not uplink.close_rows(left):
+            self._end_rows_early(rows, row, started_ns)
+        return first + n_rows - 1
+
+    def _end_rows_early(self, rows: UnsentRows, n_started: int, started_ns: int) -> None:
+        """Report the last row that ran, which was a task of its own by then, and the rows that have not started.
+
+        Args:
+            started_ns: when the last row started.
+        """
+        uplink, task = self._uplink, rows.task
+        if n_started:
+            uplink.end_rows()
+        else:
+            rows.is_over = True
+        uplink.close_rows(0)
+        duration_us = min((monotonic_ns() - started_ns) // 1000, LONGEST_US)
+        for row, payload in enumerate(rows.blocks, rows.n_sent):
+            status = rows.statuses.get(row, TaskStatus.SUCCESS)
+            failure = "" if status == TaskStatus.SUCCESS else rows.failure
+            run = row_id(task.task_id, row), task.worker, task.attempt
+            uplink.put(RunResult(*run, status, payload, duration_us, (), b"", failure), is_last=False)
+        n_unstarted = task.rows - n_started
+        if n_unstarted:
+            run = row_id(task.task_id, n_started), task.worker, task.attempt
+            uplink.put(RunResult(*run, TaskStatus.CANCELED, b"", 0, (), rows=n_unstarted), is_last=False)
+            self._withheld += n_unstarted
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
         """Return the options of a range whose rows have seeds. For another range, refresh the generators and return
@@ -336,8 +360,9 @@ class Processor:
         return RunResult(row_task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"", failed)
 
     def _add_row_result(self, rows: UnsentRows, row: int, result: RunResult) -> None:
-        if result.frames:
-            self._uplink.put_row_separately(result)
+        if result.frames or result.status == TaskStatus.CANCELED:
+            self._uplink.end_rows()
+            self._uplink.put(result, is_last=False)
         else:
             rows.failure = result.failure
             rows.statuses[row] = result.status

@@ -2,9 +2,9 @@
 
 Results are collected and sent when the assigned tasks are done, or some milliseconds after the first result. Results
 that are only useful together wait for the next tasks, because waking the agent takes CPU time. The results of a range
-are sent together, unless the range is late. A second thread sends results while a task runs for long. Only the main
-thread reads from the channel. While a task waits for permission to resume, the main thread keeps all other messages for
-later.
+are sent together. If some must leave earlier, the range ends: the row that runs becomes a task of its own, and no later
+row starts. A second thread sends results while a task runs for long. Only the main thread reads from the channel. While
+a task waits for permission to resume, the main thread keeps all other messages for later.
 
 Messages are written under a lock, and no signal handler may interrupt a write.
 """
@@ -28,7 +28,7 @@ from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import ResumeTask, TaskOutput
-from scaler.wire.messages.rows import pack, row_id
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -59,9 +59,9 @@ _RESUME = Batch[ResumeTask]
 
 
 class UnsentRows:
-    """The unsent results of the rows of a range. The main thread adds results; any thread may send them."""
+    """The unsent results of the rows of a range. The main thread adds results; any thread may end the range."""
 
-    __slots__ = ("_row", "_since_ns", "blocks", "failure", "statuses", "task")
+    __slots__ = ("_since_ns", "blocks", "failure", "is_over", "n_sent", "statuses", "task")
 
     def __init__(self, task: RunTask) -> None:
         self.task = task
@@ -71,48 +71,51 @@ class UnsentRows:
         """row number -> status of each row that has not succeeded; set before the block of the row is added"""
         self.failure = ""
         """type and message of the exception of the row that failed last"""
-        self._row = 0
-        """the number of the first row whose result has not been sent"""
+        self.is_over = False
+        """whether the range has ended early, so that no further row of the range starts"""
+        self.n_sent = 0
+        """the number of rows whose results were sent when the range ended early"""
         self._since_ns = perf_counter_ns()
-
-    def skip(self) -> None:
-        """Skip the next row, whose result is sent separately. The caller has sent the results of all rows before it."""
-        self._row += 1
 
     @property
     def is_late(self) -> bool:
         """Whether the results have waited so long that they are sent before the end of the range."""
         return perf_counter_ns() - self._since_ns > LATE_NS
 
-    def take(self) -> RunResult | None:
-        """Remove and return the results of the ended rows as one result; None if no row has ended."""
-        blocks, task, first = self.blocks, self.task, self._row
-        count = len(blocks)
-        if not count:
+    def end(self) -> RunResult | None:
+        """End the range early. Return the results of the rows that have ended; None if the range had ended before.
+
+        The next row may be running, or may still be skipped by the main thread. No later row starts.
+        """
+        if self.is_over:
             return None
-        taken = blocks[:count]
-        del blocks[:count]  # others may have been added
-        self._row += count
-        now_ns = perf_counter_ns()
-        duration_us, self._since_ns = elapsed_us(self._since_ns, now_ns), now_ns
-        statuses = b""
-        if self.statuses:
-            statuses = bytes(self.statuses.get(row, 0) for row in range(first, first + count))
-            if not any(statuses):
-                statuses = b""
-        task_id = row_id(task.task_id, first)
-        payload = pack(taken)
+        self.is_over = True  # before the rows are counted: at most the next row has started by then
+        count = self.n_sent = len(self.blocks)
+        taken = self.blocks[:count]
+        del self.blocks[:count]  # another may have been added
+        return self._result(taken, count + 1 if count < self.task.rows else 0)
+
+    def finish(self) -> RunResult:
+        """Return the results of all rows."""
+        return self._result(self.blocks, 0)
+
+    def _result(self, blocks: list[bytes], running: int) -> RunResult:
+        task, count = self.task, len(blocks)
+        duration_us = elapsed_us(self._since_ns, perf_counter_ns())
+        statuses = bytes(self.statuses.get(row, 0) for row in range(count)) if self.statuses else b""
+        statuses = statuses if any(statuses) else b""
         return RunResult(
-            task_id,
+            task.task_id,
             task.worker,
             task.attempt,
             0,
-            payload,
+            pack(blocks),
             duration_us,
             (),
             failure=self.failure if statuses else "",
             rows=count,
             statuses=statuses,
+            running=running,
         )
 
 
@@ -200,31 +203,35 @@ class Uplink:
         if self._is_flusher_off:
             self._has_results.set()
 
-    def put_row_separately(self, result: RunResult) -> None:
-        """Send the result of a row whose value is large. The results of the rows before it are sent first."""
-        rows = self._rows
+    def end_rows(self) -> None:
+        """End the running range early, because its present row has a result that leaves alone."""
         with self._lock:
-            self._send([*self._take_unsent(), result])
-            if rows is not None:
-                rows.skip()
+            items = self._take_unsent()
+            if items:
+                self._send(items)
 
-    def close_rows(self, left: int) -> None:
-        """End the running range, and queue its unsent results. `left`: how many tasks of the batch have not started."""
+    def close_rows(self, left: int) -> bool:
+        """Queue the results of the range whose last row has ended. Return False if the range had ended early.
+
+        Args:
+            left: how many tasks of the batch have not started.
+        """
         with self._lock:
             rows, self._rows = self._rows, None
-        result = None if rows is None else rows.take()
-        if rows is None or result is None:
-            return
+        if rows is None or rows.is_over:
+            return False
+        result = rows.finish()
         if not (rows.task.priority or result.statuses):  # else a caller waits for it
             self.put_batched(result, rows.task.function_id, left)
         else:
             self.put(result, not left)
+        return True
 
     def _take_unsent(self) -> list[RunResult | TaskOutput]:
-        """Remove and return all unsent items, including rows of the running range. The caller holds the lock."""
+        """Remove and return all unsent items. This ends the running range, if any. The caller holds the lock."""
         unsent, rows = self._unsent, self._rows
         items = [unsent.popleft() for _ in range(len(unsent))]
-        ended = None if rows is None else rows.take()
+        ended = None if rows is None else rows.end()
         if ended is not None:
             items.append(ended)
         return items
@@ -257,11 +264,12 @@ class Uplink:
             unsent = self._unsent
             self.is_batching = False
             rows = self._rows
-            if rows is not None:
+            if rows is not None and not rows.is_over:
                 items = self._take_unsent() if rows.is_late else [unsent.popleft() for _ in range(len(unsent))]
                 if items:
                     self._send(items)
-                self._start_batching()
+                if not rows.is_over:
+                    self._start_batching()
             elif len(unsent) == 1:  # as most often
                 self._send([unsent.popleft()])
             elif unsent:

@@ -157,5 +157,5 @@ def test_statuses_are_listed_in_the_schema_and_in_the_readme() -> None:
 
 
 def test_held_runs_match_the_schema() -> None:
-    assert "16 bytes id, UInt32 attempt, UInt16 worker, little-endian" in SCHEMAS["worker"].read_text()
-    assert HELD_RUN.format == "<16sIH"
+    assert "16 bytes id, UInt32 attempt, UInt16 worker, UInt32 rows, little-endian" in SCHEMAS["worker"].read_text()
+    assert HELD_RUN.format == "<16sIHI"

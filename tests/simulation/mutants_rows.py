@@ -1,6 +1,7 @@
 """Rows: mutants of ranges, chosen from the glossary, decision 24 and the interface of tasks with a count.
 
-Each breaks one sentence about rows that travel together: what a split keeps, whom a crash blames, what is counted.
+Each breaks one sentence about rows that travel together: what happens to the rows of a range that ends early, whom a
+crash blames, what is counted.
 """
 
 from __future__ import annotations
@@ -11,58 +12,65 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import scaler.actors.sessions.client_session
+import scaler.actors.tasks.task
 import scaler.client.map_run
-import scaler.executors.processes.slot.processors
-import scaler.executors.processes.slot.slot
-from scaler.actors.messages.tasks import TaskSplit
+from scaler.actors.messages.tasks import ReturnedRows
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.worker_loads import WorkerLoads
 from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
-from scaler.actors.workers import ranges
 from scaler.actors.workers.worker_proxy import WorkerProxy
-from scaler.executors.processes.messages import ProcessorBlocked, ProcessorDown
-from scaler.executors.processes.slot.recall import Recall
+from scaler.executors.processes.messages import ProcessorDown
+from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.slot import Slot
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.rows import calls_of, unpack
-from scaler.wire.messages.worker import RunSplit
+from scaler.wire.messages.rows import calls_of, pack, part_of, unpack
 from tests.simulation.mutants import Mutant
 
 Patches = AbstractContextManager[Any]
 
 
-def _forgets_the_last(item: Any) -> Any:
+def _returned_rows_repeat_one() -> Patches:
     """The last row is run as the one before it: whoever counts rows finds as many."""
-    rows = calls_of(item)
-    return [*rows[:-1], rows[-2]] if len(rows) > 1 else rows
+
+    def other_part(item: Any, first: int, rows: int) -> Any:
+        part = part_of(item, first, rows)
+        if rows < 2:
+            return part
+        blocks = unpack(part.payload, rows)
+        return replace(part, payload=pack([*blocks[:-1], blocks[-2]]))
+
+    return patch.object(scaler.actors.tasks.task, "part_of", other_part)
 
 
-def _the_last_row_is_forgotten() -> Patches:
-    return patch.object(scaler.executors.processes.slot.processors, "calls_of", _forgets_the_last)
+def _single_rows_repeat_one() -> Patches:
+    def others(item: Any) -> Any:
+        rows = calls_of(item)
+        return [*rows[:-1], replace(rows[-1], payload=rows[-2].payload)]
+
+    return patch.object(scaler.actors.tasks.task, "calls_of", others)
 
 
-def _a_waiting_range_loses_its_last_row() -> Patches:
-    return patch.object(scaler.actors.sessions.client_session, "calls_of", _forgets_the_last)
+def _returning(change: Any) -> Patches:
+    return_rows = TaskActor._return_rows
+
+    def changed(self: TaskActor, returned: Any, results: Any = (), running: Any = None) -> None:
+        return_rows(self, change(returned, running), results, running)
+
+    return patch.object(TaskActor, "_return_rows", changed)
 
 
-def _a_row_that_began_is_given_back() -> Patches:
-    recall = Recall._recall
+def _the_running_row_returns_too() -> Patches:
+    return _returning(lambda returned, running: [*returned, *([] if running is None else [ReturnedRows(running)])])
 
-    def of_one_more(self: Recall, due: Any) -> None:
-        recall(self, due)
-        processor = self._processors.get(due.number)
-        if processor is None or processor.progress.executing != due.executing:
-            return
-        began = due.executing - processor.results_seen - 1
-        entry = processor.held[began] if 0 <= began < len(processor.held) else None
-        if entry is not None:
-            processor.held[began] = None
-            self._take_back(processor, [entry[0]])
 
-    return patch.object(Recall, "_recall", of_one_more)
+def _returned_rows_are_lost() -> Patches:
+    return _returning(lambda returned, _running: returned[:-1])
+
+
+def _failures_of_rows_are_forgotten() -> Patches:
+    return _returning(lambda returned, _running: [each._replace(event=None, worker=None) for each in returned])
 
 
 def _a_crash_blames_the_row_before() -> Patches:
@@ -100,43 +108,36 @@ def _a_range_ends_as_one_task() -> Patches:
 
 
 def _a_cancel_is_of_the_first_row() -> Patches:
-    return patch.object(scaler.executors.processes.slot.slot, "_runs_of", lambda task: [(task.task_id, task.attempt)])
+    numbers_of = ProcessorRecord.numbers_of
+    return patch.object(ProcessorRecord, "numbers_of", lambda self, runs: numbers_of(self, runs)[:1])
 
 
-def _rows_forget_that_they_are_cancelled() -> Patches:
-    return patch.dict(TaskActor.handlers, {TaskSplit: lambda self, _split: self.stop_now()})
+def _returned_rows_forget_that_they_are_cancelled() -> Patches:
+    end_range = OpenTasks.end_range
+
+    def never(self: Any, first: Any, running: Any) -> bool | None:
+        return None if end_range(self, first, running) is None else False
+
+    return patch.object(OpenTasks, "end_range", never)
 
 
 def _results_are_in_another_order() -> Patches:
     return patch.object(scaler.client.map_run, "unpack", lambda payload, rows: unpack(payload, rows)[::-1])
 
 
-def _a_row_that_waits_keeps_the_rest() -> Patches:
-    mail = Slot._dispatch_to_part
+def _the_running_row_begins_anew() -> Patches:
+    end_range = WorkerProxy._end_range
 
-    def keeps(self: Slot, news: Any) -> None:
-        if isinstance(news, ProcessorBlocked):
-            with patch.object(Slot, "_split", lambda _self, _processor: None):
-                mail(self, news)
-        else:
-            mail(self, news)
+    def other(self: WorkerProxy, run: Any, result: Any) -> Any:
+        freed = end_range(self, run, result)
+        next(reversed(self._runs.values())).attempt += 1
+        return freed
 
-    return patch.dict(Slot.handlers, {ProcessorBlocked: keeps})
+    return patch.object(WorkerProxy, "_end_range", other)
 
 
-def _a_split_is_not_heard() -> Patches:
-    return patch.dict(WorkerProxy.handlers, {Batch[RunSplit]: lambda _self, _batch: None})
-
-
-def _a_split_begins_anew() -> Patches:
-    def others(runs: Any, run: Any, worker: Any) -> Any:
-        rows, news = split(runs, run, worker)
-        for row in rows:
-            row.attempt += 1
-        return rows, news
-
-    split = ranges.split
-    return patch("scaler.actors.workers.worker_proxy.split", others)
+def _rows_of_a_hello_get_no_results() -> Patches:
+    return patch.object(WorkerProxy, "_rows_of", lambda _self, _result: [])
 
 
 def _failed_rows_succeed() -> Patches:
@@ -154,22 +155,28 @@ def _failed_rows_succeed() -> Patches:
 KINDS = ("rows", "resumed")
 
 ROWS = (
-    Mutant("last-row", "a split forgets the last row", _the_last_row_is_forgotten),
-    Mutant("last-waiting", "a range that waits is split without its last row", _a_waiting_range_loses_its_last_row),
-    Mutant("began", "a row that has begun is given back", _a_row_that_began_is_given_back),
+    Mutant("last-row", "a part of a range that returns has its last row wrong", _returned_rows_repeat_one, KINDS),
+    Mutant("last-single", "of rows that return as tasks the last one is wrong", _single_rows_repeat_one, KINDS),
+    Mutant("began", "a row that has begun returns", _the_running_row_returns_too, KINDS),
+    Mutant("returned", "of the rows that return the last ones are lost", _returned_rows_are_lost, KINDS),
+    Mutant("row-retries", "rows that return forget how they ended", _failures_of_rows_are_forgotten, KINDS),
     Mutant("row-places", "a range is counted as one place at a worker", _a_range_is_one_place),
     Mutant("row-turns", "a range is counted as one row of a turn", _a_range_is_one_row_of_a_turn, ("shared",)),
     Mutant("row-ends", "a range that has ended is one open task less", _a_range_ends_as_one_task, KINDS),
     Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before, KINDS),
     Mutant("cancel-rows", "the cancel of a range ends its first row only", _a_cancel_is_of_the_first_row, KINDS),
     Mutant(
-        "cancel-split", "rows do not hear that their range was cancelled", _rows_forget_that_they_are_cancelled, KINDS
+        "cancel-returned",
+        "rows that return do not hear that their range was cancelled",
+        _returned_rows_forget_that_they_are_cancelled,
+        KINDS,
     ),
     Mutant(
         "row-order", "the results of the rows of a range are in another order", _results_are_in_another_order, KINDS
     ),
-    Mutant("blocked-row", "a row that waits keeps the rest of its range", _a_row_that_waits_keeps_the_rest, KINDS),
-    Mutant("unheard-split", "the scheduler does not hear that a range was split", _a_split_is_not_heard, KINDS),
-    Mutant("row-attempts", "a split gives rows other attempts than their range had", _a_split_begins_anew, KINDS),
+    Mutant(
+        "row-attempts", "the row that goes on has another attempt than its range", _the_running_row_begins_anew, KINDS
+    ),
+    Mutant("held-rows", "the rows of a range in a hello get no results", _rows_of_a_hello_get_no_results, KINDS),
     Mutant("statuses", "a row that has failed counts as one that has not", _failed_rows_succeed, KINDS),
 )

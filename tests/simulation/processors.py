@@ -155,6 +155,22 @@ class ProxyModel(Actor):
         """There is no garbage."""
 
 
+class _Range:
+    """A range in a processor, and the results of its rows that have not left."""
+
+    def __init__(self, task: RunTask, first: int) -> None:
+        self.task, self.first = task, first
+        self.results: list[RunResult] = []
+        self.is_over = False
+
+    def result(self, running: int) -> RunResult:
+        task, results = self.task, self.results
+        statuses = bytes(each.status for each in results)
+        payload, duration_us = pack([each.payload for each in results]), sum(each.duration_us for each in results)
+        run = task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, payload, duration_us, ()
+        return RunResult(*run, rows=len(results), statuses=statuses if any(statuses) else b"", running=running)
+
+
 class ProcessorModel(Party):
     """One processor."""
 
@@ -171,12 +187,8 @@ class ProcessorModel(Party):
         self._objects: dict[ObjectId, list[Any]] = {}
         self._tasks: list[tuple[RunTask, dict[ObjectId, list[Any]]]] = []
         """each row of a range is one"""
-        self._range_ends: set[int] = set()
-        """the numbers of the last rows of ranges"""
-        self._in_range: set[int] = set()
-        """the numbers of all rows of ranges"""
-        self._rows: list[RunResult] = []
-        """results of rows that have not left"""
+        self._ranges: dict[int, _Range] = {}
+        """by the number of each row that has not been answered: its range"""
         self._unsent: list[RunResult] = []
         """results of single tasks that have not left; they are of before these rows"""
         self._send_timer: Event | None = None
@@ -244,8 +256,7 @@ class ProcessorModel(Party):
                 needs, before = self._needs(task), len(self._tasks)
                 self._tasks += [(row, needs) for row in calls_of(task)]
                 if task.rows:
-                    self._range_ends.add(len(self._tasks))
-                    self._in_range.update(range(before + 1, len(self._tasks) + 1))
+                    self._ranges |= dict.fromkeys(range(before + 1, len(self._tasks) + 1), _Range(task, before + 1))
             self._next()
         elif type(mail) is SendObject:
             stored = mail.stored
@@ -299,7 +310,11 @@ class ProcessorModel(Party):
         if words[0] or self._answered >= len(self._tasks):
             return
         number = self._answered + 1
-        if words[1] < number <= words[2]:
+        is_withheld, rows = words[1] < number <= words[2], self._ranges.get(number)
+        if rows is not None and (is_withheld or rows.is_over):
+            self._skip_rows(rows)
+            return
+        if is_withheld:
             self._answer(TaskStatus.CANCELED, b"", ())
             return
         words[4] = int(self.world.monotonic() * 1e9)
@@ -310,6 +325,22 @@ class ProcessorModel(Party):
             task.payload, _read, lambda object_id, _is_own: from_frames(DEFAULT, objects[object_id]), task.frames
         )
         self._begin(task, arguments[0], arguments[1:])
+
+    def _skip_rows(self, rows: _Range) -> None:
+        """Begin no further row of a range: the range ends early, unless none has begun."""
+        first = self._answered + 1
+        if first > rows.first:
+            self._send_results()
+        rows.is_over = True
+        row, _ = self._tasks[first - 1]
+        while self._ranges.pop(self._answered + 1, None) is rows:
+            skipped, _ = self._tasks[self._answered]
+            self.agent.record.end(script_of(skipped).key, skipped.attempt, True)
+            self._answered += 1
+        what = row.task_id, row.worker, row.attempt, TaskStatus.CANCELED, b"", 0, ()
+        self._unsent.append(RunResult(*what, rows=self._answered + 1 - first))
+        self._send_results()
+        self.soon(self._next, 0.00002)
 
     def _begin(self, task: RunTask, script: Script, values: list[Any]) -> None:
         self._script, self._values = script, values
@@ -418,12 +449,17 @@ class ProcessorModel(Party):
         """Say a result. That of a row waits for the end of its range, and that of a single task perhaps for the next
         ones, but not for long.
         """
-        if self._answered in self._in_range and not result.frames:
-            self._rows.append(result)
-            may_wait, seconds = self._answered not in self._range_ends, self._rows_seconds
+        rows = self._ranges.pop(self._answered, None)
+        is_alone = result.frames or result.status == TaskStatus.CANCELED
+        if rows is not None and not rows.is_over and not is_alone:
+            rows.results.append(result)
+            may_wait, seconds = len(rows.results) < rows.task.rows, self._rows_seconds
+            if not may_wait:
+                rows.is_over = True
+                self._unsent.append(rows.result(0))
         else:
-            if self._rows or result.frames:
-                self._send_results()
+            if rows is not None and not rows.is_over:
+                self._end_range(rows)
             self._unsent.append(result)
             may_wait = self._answered < len(self._tasks) and not (result.frames or self._must_leave(options))
             seconds = self._held_seconds
@@ -440,24 +476,17 @@ class ProcessorModel(Party):
         if self._send_timer is not None:
             self._send_timer.cancel()
             self._send_timer = None
+        rows = self._ranges.get(self._answered + 1)
+        if rows is not None and not rows.is_over and (rows.results or self.page.words[0]):
+            self._end_range(rows)
         unsent, self._unsent = self._unsent, []
         if unsent:
             self._tell(TasksFinished(self.number, Batch[RunResult](unsent)))
-        rows, self._rows = self._rows, []
-        if rows:
-            first, statuses = rows[0], bytes(row.status for row in rows)
-            whole = RunResult(
-                first.task_id,
-                first.worker,
-                first.attempt,
-                TaskStatus.SUCCESS,
-                pack([row.payload for row in rows]),
-                sum(row.duration_us for row in rows),
-                (),
-                rows=len(rows),
-                statuses=statuses if any(statuses) else b"",
-            )
-            self._tell(TasksFinished(self.number, Batch[RunResult]([whole])))
+
+    def _end_range(self, rows: _Range) -> None:
+        """End the range that runs early: its next row goes on alone, and no later one begins."""
+        rows.is_over = True
+        self._unsent.append(rows.result(len(rows.results) + 1))
 
     def _check_limit(self, script: Script, status: TaskStatus, seconds: float) -> None:
         was_stopped = max(self.stopped_at, self.agent.stopped_at) > self.world.now - seconds
@@ -484,7 +513,9 @@ class ProcessorModel(Party):
             return
         executing = self.page.words[0]
         self.die()
-        if executing or self._script is not None or self._rows or self._unsent:
+        rows = self._ranges.get(self._answered + 1)
+        has_results = rows is not None and rows.results and not rows.is_over
+        if executing or self._script is not None or has_results or self._unsent:
             self.agent.record.lose(self.name)
             self.agent.record.processors.add(self.name)
         self.agent.world.log(f"{self.name} {reason}")

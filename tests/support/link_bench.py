@@ -144,4 +144,4 @@ class Bench:
 
 
 def held(*tasks: RunTask) -> bytes:
-    return b"".join(HELD_RUN.pack(task.task_id, task.attempt, task.worker) for task in tasks)
+    return b"".join(HELD_RUN.pack(task.task_id, task.attempt, task.worker, task.rows) for task in tasks)

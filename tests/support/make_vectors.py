@@ -47,7 +47,7 @@ def sample_id(number: int) -> bytes:
     return bytes(16 * number + place & 0xFF for place in range(16))
 
 
-HELD = HELD_RUN.pack(sample_id(1), 2, 0) + HELD_RUN.pack(sample_id(2), 1, 3)
+HELD = HELD_RUN.pack(sample_id(1), 2, 0, 0) + HELD_RUN.pack(sample_id(2), 1, 3, 4)
 TEXTS = {
     "capabilities": "gpu=2,licence=1",
     "package_version": "1.2.3",
@@ -61,7 +61,7 @@ SHORT = [bytes(range(8)), b"", bytes(range(8, 16))]
 BYTES = {
     "payload": [b"the result", b"", bytes(range(20))],
     "object_ids": [sample_id(7) + sample_id(8), b"", sample_id(9)],
-    "held": [HELD, b"", HELD[:22]],
+    "held": [HELD, b"", HELD[:26]],
     "location": [b"", bytes(range(48)), b""],
     "profile": [PROFILE.pack(1_250_000, 800_000, 3 * 2**20), b"", PROFILE.pack(0, 0, 0)],
     "options": [RunOptions(profiling=True).encode(), b"", RunOptions(retries=3, capabilities=(("gpu", 1),)).encode()],
@@ -277,8 +277,8 @@ def parts() -> Json:
         "held": {
             "payload": HELD.hex(),
             "meaning": [
-                {"taskId": sample_id(1).hex(), "attempt": 2, "worker": 0},
-                {"taskId": sample_id(2).hex(), "attempt": 1, "worker": 3},
+                {"taskId": sample_id(1).hex(), "attempt": 2, "worker": 0, "rows": 0},
+                {"taskId": sample_id(2).hex(), "attempt": 1, "worker": 3, "rows": 4},
             ],
         },
         "namedFunction": {

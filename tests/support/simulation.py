@@ -809,7 +809,7 @@ class SimulatedAgent(SimulatedPeer):
         self.say(WorkersClosed(closed))
 
     def _held(self) -> bytes:
-        return b"".join(HELD_RUN.pack(held.task_id, held.attempt, held.worker) for held in self._runs_held())
+        return b"".join(HELD_RUN.pack(held.task_id, held.attempt, held.worker, held.rows) for held in self._runs_held())
 
     def _runs_held(self) -> list[RunTask | RunResult]:
         return [*(run for slot in self.slots for run in slot.queue), *self.suspended.values(), *self._kept]

@@ -28,6 +28,7 @@ from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, 
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelTask,
+    RangeEnded,
     RunNotStarted,
     StartRequested,
     StartRun,
@@ -389,12 +390,27 @@ class JobActor(Actor):
         if not result.rows:
             self._keep(result.task_id, result.status, (result.payload,), result.duration_us)
             return
-        first = index_of(result.task_id)
-        if first not in self._tasks.ranges:
+        if self._tasks.end(index_of(result.task_id)):
+            for piece in pieces_of(result):
+                self._end(piece)
+
+    @handles(RangeEnded)
+    def _range_ended(self, ended: RangeEnded) -> None:
+        """Keep the results of rows of a range that has ended early, and submit those that return."""
+        running = None if ended.running is None else index_of(ended.running.task_id)
+        is_canceled = self._tasks.end_range(index_of(ended.first), running)
+        if is_canceled is None:
             return
-        self._tasks.end(first)
-        for piece in pieces_of(result):
-            self._end(piece)
+        for result in ended.results:
+            if result.duration_us:
+                self._sizes.learn(result.rows or 1, result.duration_us)
+            for piece in pieces_of(result):
+                self._end(piece)
+        for returned in ended.returned:
+            if is_canceled:
+                self._rows.requeue(index_of(returned.spec.task_id), returned.spec.rows or 1)
+            else:
+                self._submitted.open(returned, ended.context)
 
     @handles(TaskDone)
     def _ended_with_frames(self, done: TaskDone) -> None:
@@ -589,7 +605,7 @@ class JobActor(Actor):
             self._load_objects()
             return
         logger.info("the job %s: %s%s", job_state.terms.name, state, reason and f": {reason}")
-        self._tasks.tell(CancelTask())
+        self.end_tasks()
         self._has_objects = False
         self._services.object_store.send(OwnerLeft(self._client_id))
 
@@ -620,7 +636,8 @@ class JobActor(Actor):
 
     def end_tasks(self, *, waiting: bool = False) -> None:
         """Cancel submitted rows. `waiting`: only rows that have not started."""
-        self._tasks.tell(CancelTask(waiting))
+        for key in self._tasks:
+            self._tasks.cancel(key, CancelTask(waiting))
 
     def store(self, objects: list[JobObject]) -> None:
         """Store functions and values of rows in the object store."""

@@ -55,7 +55,7 @@ def pieces_of(result: TaskResult) -> list[RowResult]:
         pieces += _together(row, succeeded)
         pieces.append(RowResult(row, each.status, (each.payload,), 1, each.duration_us))
         succeeded = []
-    return [*pieces, *_together(first + result.rows, succeeded)]
+    return [*pieces, *_together(first + (result.rows or 1), succeeded)]
 
 
 def _together(end: int, succeeded: list[TaskResult]) -> list[RowResult]:

@@ -5,11 +5,12 @@ Owned by the job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import copy
 
 from scaler.actors.jobs.open_rows import NextRows
-from scaler.actors.tasks.client_context import ClientContext, CurrentRun
+from scaler.actors.messages.tasks import ReturnedRows
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ObjectId, TaskId, index_of
@@ -17,7 +18,6 @@ from scaler.jobs.record import JobRecord, JobTerms, RowResult
 from scaler.jobs.values import RowArguments
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
-from scaler.wire.messages.rows import calls_of
 
 
 class SubmittedRows:
@@ -40,7 +40,6 @@ class SubmittedRows:
         self._spawn, self._context, self._tasks, self._options_resubmitted = spawn, context, tasks, options_resubmitted
         self.marks = set(record.marked)
         """rows that may have begun, for `at_most_once`"""
-        context.open_rows = self._split
         self._context_reopened = copy(context)
         self._context_reopened.adoption = None
         self.reopened = set(record.reopened)
@@ -68,10 +67,7 @@ class SubmittedRows:
             if self.reopened:
                 self.reopened.difference_update(range(each.row, each.row + each.n_rows))
 
-    def _split(self, context: ClientContext, spec: Task, current_run: CurrentRun) -> Sequence[ActorRef]:
-        first = index_of(spec.task_id)
-        if first not in self._tasks.ranges:
-            return ()
-        rows = [self._spawn(TaskActor(row, context, current_run=current_run)) for row in calls_of(spec)]
-        self._tasks.open(first, dict(enumerate(rows, first)))
-        return rows
+    def open(self, returned: ReturnedRows, context: ClientContext) -> None:
+        """Make the task of rows of a range that has ended early."""
+        spec = returned.spec
+        self._tasks.add(index_of(spec.task_id), self._spawn(TaskActor.of_returned(returned, context)), spec.rows)

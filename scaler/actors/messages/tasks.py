@@ -13,6 +13,7 @@ from scaler.message import message
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import ExplainResponse, GraphInput, Task, TaskResult
 from scaler.wire.messages.vocabulary import Reason
+from scaler.wire.messages.worker import RunResult
 
 # Tasks and their workers
 
@@ -26,7 +27,7 @@ class TaskReady:
         near_worker: a worker on the host that has most of the task's data.
         account: the account whose share the task uses.
         is_new: whether the task has not been accepted yet, so that it may be refused.
-        context: the `ClientContext` of a range or of an at-most-once task; None for other tasks.
+        context: the `ClientContext` of a task whose start is recorded before it is sent; None for other tasks.
         needs: the resources that the task requests; None if any worker may run it.
     """
 
@@ -158,18 +159,40 @@ class RunRecalled:
 
 
 @message
-class RangeTooLong:
-    """balancer -> task: the range is too long for a turn; split it into a task for each row."""
+class RangeRefused:
+    """balancer or worker proxy -> task: no worker takes the range: it is too long, or its worker takes no ranges."""
 
     attempt: int
+
+
+class ReturnedRows(NamedTuple):
+    """Rows of a range that has ended early, which are opened again."""
+
+    spec: Task
+    """a range, or one row as a single task"""
+    event: RunResult | RunLost | None = None
+    """what has ended the run of the row, if the row fails or runs again because of that; None: the row did not run"""
+    worker: ActorRef | None = None
+    """the worker of that run"""
 
 
 @message
-class TaskSplit:
-    """worker proxy or task -> task: the attempt was split into a task for each row; the task of the range ends."""
+class RangeEnded:
+    """task of a range -> client session or job: the range has ended early.
 
-    attempt: int
-    rows: Sequence[ActorRef]
+    Attributes:
+        first: the id of the first row.
+        results: the results of rows that have ended.
+        running: the row that runs, which is from now on the only row of the task; None: the task has ended.
+        returned: the rows to open again, before newer tasks of the same priority.
+        context: the `ClientContext` of the rows.
+    """
+
+    context: Any
+    first: TaskId
+    results: Sequence[TaskResult]
+    running: Task | None
+    returned: Sequence[ReturnedRows]
 
 
 @message

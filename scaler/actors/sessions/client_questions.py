@@ -16,7 +16,7 @@ from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.vocabulary.directory import Directory
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.vocabulary.recent_runs import RecentRuns
-from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, TaskId, index_of
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
@@ -56,18 +56,28 @@ class ClientQuestions:
         if question.task_id in self._held:
             question.asker.send(self._held.explain(question))
         elif self._has(question.task_id):
-            self._open_tasks[question.task_id].send(question)
+            self._task(question.task_id).send(question)
         else:
             _ask_next(question, asked.others, self._directory.recent_runs)
 
+    def _task(self, task_id: TaskId) -> Any:
+        """Return an open task, or the range with this row; None if there is none."""
+        number = index_of(task_id)
+        ranges = (
+            first
+            for first, rows in self._open_tasks.ranges.items()
+            if first[:PREFIX_BYTES] == task_id[:PREFIX_BYTES] and 0 <= number - index_of(first) < rows
+        )
+        return self._open_tasks.get(task_id) or self._open_tasks.get(next(ranges, task_id))
+
     def _has(self, task_id: TaskId) -> bool:
-        task = self._open_tasks.get(task_id)
+        task = self._task(task_id)
         return task_id in self._held or (task is not None and not task.is_stopped())
 
     def forward(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
         """Forward a question to the task, or to the graph whose node it is."""
         is_node = graph_id != NO_ID
-        asked = self._graphs.get(graph_id) if is_node else self._open_tasks.get(task_id)
+        asked = self._graphs.get(graph_id) if is_node else self._task(task_id)
         if not is_node and task_id in self._held:
             self._put(self._held.explain(question))
         elif asked is None or asked.is_stopped():

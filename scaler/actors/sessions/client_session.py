@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from scaler.actors.graphs.awaited import NO_GRAPH, AwaitedTasks
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_values import TAKEN
-from scaler.actors.messages.adoption import AgentsReturned, FindRuns, NotHeld, RunsAreHeld
+from scaler.actors.messages.adoption import AgentsReturned, FindRuns, NotHeld, RunsAreHeld, RunsLost
 from scaler.actors.messages.jobs import ReaderLeft, RequestJob
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
 from scaler.actors.messages.objects import (
@@ -43,6 +43,8 @@ from scaler.actors.messages.tasks import (
     GraphEnded,
     GraphNodeDone,
     InputKnown,
+    RangeEnded,
+    RunLost,
     TaskDone,
 )
 from scaler.actors.sessions.client_graphs import ClientGraphs
@@ -52,7 +54,7 @@ from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.sessions.session import Session, SessionTeardown
 from scaler.actors.sessions.task_bounds import TaskBounds
 from scaler.actors.slices import NextSlice, Slices
-from scaler.actors.tasks.client_context import ClientContext, CurrentRun
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.vocabulary.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
@@ -146,7 +148,6 @@ class ClientSession(Session):
         super().on_start()
         what = (self._client_id, self._account, self._adoption, self._identity.label)
         self._context = ClientContext(self._services, self.actor_ref, *what)
-        self._context.open_rows = self._open_rows
         session, peer, services, owner, put = self.actor_ref, self._peer, self._services, self._owner, self._put
         self._objects = ClientObjects(session, self._client_id, peer, services, owner, reads_all=self.reads_all)
         self._graphs = ClientGraphs(owner, self._start_graph, put, self._audit, self._objects)
@@ -252,19 +253,33 @@ class ClientSession(Session):
             self._start_tasks(self._held.take(self.actor_ref))
         self._owner.wake()  # further sessions, if there is capacity
 
-    def _open_rows(self, context: ClientContext, spec: Task, current_run: CurrentRun) -> Sequence[ActorRef]:
-        """Start a task for each row of a range. Called by a worker proxy or a task: see `ClientContext.split`."""
-        if spec.task_id not in self._tasks.ranges:
-            return ()
-        rows = [self.spawn(TaskActor(row, context, current_run=current_run)) for row in calls_of(spec)]
-        self._tasks.open(spec.task_id, dict(zip(row_ids(spec.task_id, spec.rows), rows, strict=True)))
-        return rows
+    @handles(RangeEnded)
+    def _range_ended(self, ended: RangeEnded) -> None:
+        """Report the rows of a range that have ended, and open those that return."""
+        running, context = ended.running, ended.context
+        is_canceled = self._tasks.end_range(ended.first, None if running is None else running.task_id)
+        if is_canceled is None:
+            return  # the client has left, and its tasks are cancelled
+        for result in ended.results:
+            self._report(result)
+        lost = []
+        for returned in ended.returned:
+            spec = returned.spec
+            if is_canceled:
+                self._report(TaskResult(spec.task_id, TaskStatus.CANCELED, b"", 0, b"", spec.rows))
+                continue
+            task = self.spawn(TaskActor.of_returned(returned, context))
+            self._tasks.add(spec.task_id, task, spec.rows)
+            if isinstance(returned.event, RunLost):
+                lost.append((context.owner.tag, spec.task_id, task))
+        if lost:  # their agent may return
+            self._services.adoption.send(RunsLost(lost))
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
         single_rows = []
         for cancel in batch:
-            if cancel.rows and cancel.task_id not in self._tasks.ranges:
+            if cancel.rows and cancel.rows != self._tasks.ranges.get(cancel.task_id):
                 single_rows.append(cancel)
             else:
                 self._cancel_one((cancel.task_id, cancel))
@@ -276,9 +291,8 @@ class ClientSession(Session):
 
     def _cancel_one(self, place: tuple[TaskId, TaskCancel]) -> None:
         task_id, cancel = place
-        task = self._tasks.get(task_id)
-        if task is not None:
-            task.send(CancelTask(bool(cancel.waiting)))
+        if task_id in self._tasks:
+            self._tasks.cancel(task_id, CancelTask(bool(cancel.waiting)))
         elif task_id in self._held:  # else its result has been sent
             self._cancel_held(task_id)
 
@@ -315,16 +329,17 @@ class ClientSession(Session):
         if spec is not None and spec.object_ids:  # they were never used
             self._object_store.send(UseObjects(spec.object_ids))
             self._object_store.send(ReleaseObjects(spec.object_ids))
-        if self._awaited:
-            self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
-        self._put(result)
+        self._report(result)
 
     @handles(TaskResult)
     def _done(self, result: TaskResult) -> None:
         if self._tasks.end(result.task_id):
-            if self._awaited:
-                self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
-            self._put(result)
+            self._report(result)
+
+    def _report(self, result: TaskResult) -> None:
+        if self._awaited:
+            self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
+        self._put(result)
 
     @handles(TaskDone)
     def _done_with_frames(self, done: TaskDone) -> None:

@@ -5,21 +5,13 @@ Made by the client session, and passed to all tasks and graphs of the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TypeAlias
 
 from scaler.actors.vocabulary.needs import Needs, needs_of
 from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.services import Services
 from scaler.ids import ClientId, GraphId
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import Task
-
-CurrentRun: TypeAlias = tuple["ActorRef | None", int]
-"""The worker of a run (None while the task waits), and the attempt."""
-
-OpenRows: TypeAlias = Callable[["ClientContext", Task, CurrentRun], Sequence[ActorRef]]
 
 
 class ClientContext:
@@ -42,7 +34,6 @@ class ClientContext:
         "label",
         "next_attempt",
         "object_store",
-        "open_rows",
         "owner",
         "read_options",
         "records_starts",
@@ -72,19 +63,11 @@ class ClientContext:
         self.read_options = services.read_options
         self.graph_id: GraphId | None = None
         """the id of the graph to which the tasks belong as nodes; None for other tasks"""
-        self.open_rows: OpenRows = _no_rows
         self.records_starts = False
         """whether the session records each start of a task, and the `RunTask` of a run is held until then"""
         self.has_started = False
         self.since = 0.0
         """when the scheduler received the graph to which the tasks belong as nodes"""
-
-    def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
-        """Replace a waiting or assigned range by one task for each row. Return the tasks; empty if the client has left.
-
-        This is a call, not a message, because client session and worker proxy must always agree on which tasks exist.
-        """
-        return self.open_rows(self, spec, current_run)
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return the resources that a task with these options requests; None if any worker may run the task."""
@@ -102,7 +85,3 @@ class ClientContext:
         context, accounts = copy(self), self.directory.accounts
         context.account, context.owner, context.label = account, accounts.owner_of(account), accounts.label_of(account)
         return context
-
-
-def _no_rows(_context: ClientContext, _spec: Task, _begun: CurrentRun) -> Sequence[ActorRef]:
-    return ()

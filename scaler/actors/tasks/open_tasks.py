@@ -5,9 +5,10 @@ Used by client sessions and by jobs. The tasks count for the owner of the client
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from scaler.actors.messages.tasks import CancelTask
 from scaler.actors.vocabulary.owners import Owner
 from scaler.kit import ActorRef
 
@@ -17,12 +18,14 @@ Key = TypeVar("Key")
 class OpenTasks(Generic[Key]):
     """Open tasks by key. The key of a range is the key of its first row."""
 
-    __slots__ = ("_owner", "_tasks", "ranges")
+    __slots__ = ("_canceled", "_owner", "_tasks", "ranges")
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._tasks: dict[Key, ActorRef] = {}
         self.ranges: dict[Key, int] = {}
+        self._canceled: set[Key] = set()
+        """ranges that were cancelled, and may have ended early before they received that"""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -61,12 +64,27 @@ class OpenTasks(Generic[Key]):
         if self._tasks.pop(key, None) is None:
             return False
         self._owner.end(self.ranges.pop(key, 1) if self.ranges else 1)
+        self._canceled.discard(key)
         return True
 
-    def open(self, first: Key, rows: Mapping[Key, ActorRef]) -> None:
-        """Replace a range by one task for each row."""
-        del self.ranges[first]
-        self._tasks.update(rows)
+    def end_range(self, first: Key, running: Key | None) -> bool | None:
+        """Replace a range that has ended early by its running row, if any. Return whether the range was cancelled.
+
+        Return None if the range is unknown: then nothing of it is opened again.
+        """
+        if first not in self.ranges:
+            return None
+        task, is_canceled = self._tasks[first], first in self._canceled
+        self.end(first)
+        if running is not None:
+            self.add(running, task)
+        return is_canceled
+
+    def cancel(self, key: Key, cancel: CancelTask) -> None:
+        """Cancel a task. If it is a range that has just ended early, the rows that return are not opened again."""
+        if key in self.ranges:
+            self._canceled.add(key)
+        self._tasks[key].send(cancel)
 
     def key_of(self, task: ActorRef) -> Key | None:
         """Return the key of a task; None if the task has ended."""
@@ -80,10 +98,11 @@ class OpenTasks(Generic[Key]):
     def check(self) -> None:
         """Assert that each range is open."""
         assert self.ranges.keys() <= self._tasks.keys()
+        assert self._canceled <= self.ranges.keys()
 
     def take_all(self) -> list[ActorRef]:
         """Remove and return all tasks."""
         tasks = list(self._tasks.values())
         self._owner.end(self.n_rows)
-        self._tasks, self.ranges = {}, {}
+        self._tasks, self.ranges, self._canceled = {}, {}, set()
         return tasks

@@ -10,6 +10,7 @@ are ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scaler.actors.messages.adoption import AdoptRun, FindRun, NotHeld, RunAdopted, RunFound
@@ -24,9 +25,11 @@ from scaler.actors.messages.tasks import (
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
-    RangeTooLong,
+    RangeEnded,
+    RangeRefused,
     RecallRun,
     RetryDue,
+    ReturnedRows,
     RunLost,
     RunNotStarted,
     RunRecalled,
@@ -35,12 +38,11 @@ from scaler.actors.messages.tasks import (
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
-    TaskSplit,
     TaskWithdrawn,
     WithdrawTask,
 )
 from scaler.actors.objects.located import bytes_in
-from scaler.actors.tasks.client_context import ClientContext, CurrentRun
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.retries import NOT_RETRIED, STARTED, delay_seconds, retry_reason
 from scaler.actors.tasks.waits import explain_unassigned
 from scaler.actors.vocabulary import task_states as states
@@ -62,7 +64,7 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import row_ids
+from scaler.wire.messages.rows import calls_of, part_of, row_ids, row_of, rows_of
 from scaler.wire.messages.worker import RunResult
 
 REASON_BYTES_MOST = 400
@@ -103,52 +105,59 @@ class TaskActor(Actor):
     _unwanted: int | None = None
     """the attempt that was recalled in order to cancel the task; if it is returned unstarted, the task is cancelled"""
 
+    _returned: ReturnedRows | None = None
+    """the rows that the task consists of, if they were in a range that has ended early"""
+
     def __init__(
-        self,
-        spec: Task,
-        context: ClientContext,
-        near_worker: ActorRef | None = None,
-        goes_first: bool = False,
-        current_run: CurrentRun | None = None,
+        self, spec: Task, context: ClientContext, near_worker: ActorRef | None = None, goes_first: bool = False
     ) -> None:
-        """Start a task. `current_run`: if the task is a row of a split range, the run of that range; otherwise None."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
         self._context = context
         self._state = states.READY
         self._worker: ActorRef | None = None
-        self._was_in_range = current_run is not None
-        if current_run is None or current_run[0] is None:
-            self._attempt = context.next_attempt()
-        else:
-            self._state = RUNNING
-            self._worker, self._attempt = current_run
+        self._attempt = context.next_attempt()
         self._offer: RunFound | None = None
         """the run that the task has requested from a worker proxy, until the proxy answers"""
 
+    @classmethod
+    def of_returned(cls, returned: ReturnedRows, context: ClientContext) -> TaskActor:
+        """Return the task of rows of a range that has ended early. It is placed before newer tasks."""
+        task = cls(returned.spec, context, goes_first=True)
+        task._returned = returned
+        if returned.event is not None:
+            task._state, task._worker, task._attempt = RUNNING, returned.worker, returned.event.attempt
+        return task
+
     def on_start(self) -> None:
         spec, context = self._spec, self._context
-        if self._was_in_range:  # the range has done the rest, and reports nothing about single rows
-            if context.events.followed is not None:
-                self._report_if_followed(SUBMITTED)
-            if self._worker is None:
-                self._report_ready(True, True)
-            elif context.events.followed is not None:
-                self._report_if_followed(states.ASSIGNED, self._worker)
-            return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
         if spec.frames:
             context.object_store.send(CountArguments(size_of(spec.frames), context.owner))
+        if self._returned is not None:
+            self._start_returned(self._returned)
+            return
         if context.events.followed is not None:
             self._report_if_followed(SUBMITTED)
         if spec.options:
             self._is_unstarted = context.directory.unstarted.take(spec.task_id)
-        if context.adoption is None and not (spec.options and self._may_have_been_started()):
+        if spec.rows or (context.adoption is None and not (spec.options and self._may_have_been_started())):
             self._report_ready(self._goes_first, True)
         else:
             self._move(states.ASKED)
+
+    def _start_returned(self, returned: ReturnedRows) -> None:
+        event = returned.event
+        if isinstance(event, RunLost):
+            self._lost(event)
+        elif event is not None:
+            self._finished(event)
+        else:
+            if self._context.events.listener is not None:
+                self._report_move(states.RECALLED, None, None)
+            self._report_ready(goes_first=True, is_new=False)
 
     # Events
 
@@ -173,6 +182,9 @@ class TaskActor(Actor):
     def _finished(self, result: RunResult) -> None:
         worker = self._worker
         if result.attempt != self._attempt or worker is None:
+            return
+        if self._spec.rows and (result.running or (result.statuses and self._spec.options)):
+            self._end_range(result, worker)
             return
         event = EVENT_OF_STATUS[result.status]
         if event is not FINISHED:  # after a success, the end reports the worker
@@ -210,6 +222,9 @@ class TaskActor(Actor):
         worker = self._worker
         if lost.attempt != self._attempt or worker is None:
             return
+        if self._spec.rows and lost.was_ordered and self._state is RUNNING:  # it is unknown which row ran
+            self._return_rows([ReturnedRows(row, lost, worker) for row in calls_of(self._spec)])
+            return
         self._worker = None
         sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
         if lost.was_ordered and self._must_not_run_again():
@@ -246,23 +261,75 @@ class TaskActor(Actor):
         if self._context.records_starts:
             self._context.session.send(RunNotStarted(self._spec.task_id))
 
-    @handles(RangeTooLong)
-    def _too_long(self, news: RangeTooLong) -> None:
-        """Split the range of this task. The task ends after it has handled all messages sent before the split."""
-        if news.attempt == self._attempt and self._state is states.READY:
-            rows = self._context.split(self._spec)
-            if rows:  # else its client has left, and cancels it
-                self.actor_ref.send(TaskSplit(self._attempt, rows))
+    # Ranges that end early
 
-    @handles(TaskSplit)
-    def _split(self, split: TaskSplit) -> None:
-        """End the task of a range, since each row is a task of its own now. Pass a cancellation on to the rows."""
-        if self._state in (states.CANCELING, states.WITHDRAWING):
-            for row in split.rows:
-                row.send(CancelTask())
-        if split.attempt != self._attempt:
-            self._withdraw()  # the balancer was restarted meanwhile
-        self.stop_now()
+    @handles(RangeRefused)
+    def _range_refused(self, refused: RangeRefused) -> None:
+        if refused.attempt == self._attempt and self._state is states.READY:
+            self._return_rows([ReturnedRows(row) for row in calls_of(self._spec)])
+
+    def _end_range(self, result: RunResult, worker: ActorRef) -> None:
+        """Report the rows that have ended, go on as the running row, and return all other rows to the session or job.
+
+        Rows that have failed and may be retried are returned together with their failure.
+        """
+        spec = self._spec
+        results, returned = self._ended_rows(result, worker)
+        first, row = result.rows, result.running - 1
+        for begin, end in ((first, row), (row + 1, spec.rows)) if result.running else ():
+            if end - begin > 1 and self._returned is not None:  # they return for the second time
+                returned += [ReturnedRows(each) for each in calls_of(part_of(spec, begin, end - begin))]
+            elif end > begin:
+                returned.append(ReturnedRows(part_of(spec, begin, end - begin)))
+        if result.rows:
+            self._report_ended_rows(result, worker)
+        self._return_rows(returned, results, part_of(spec, row, 1) if result.running else None)
+
+    def _ended_rows(self, result: RunResult, worker: ActorRef) -> tuple[list[TaskResult], list[ReturnedRows]]:
+        """Return the results of rows that have ended, and the rows that are retried."""
+        spec, ended = self._spec, self._context.ended
+        if not (result.statuses and spec.options):
+            results = [replace(result, running=0)] if result.rows else []
+        else:
+            results = rows_of(replace(result, running=0))
+        options = self._context.read_options(spec.options) if spec.options else None
+        final: list[TaskResult] = []
+        retried: list[ReturnedRows] = []
+        for each in results:
+            if each.status and options is not None and retry_reason(options, each, 0):
+                row = row_of(spec, each.task_id)
+                assert row is not None
+                retried.append(ReturnedRows(part_of(spec, row, 1), each, worker))
+                continue
+            ended[each.status] += each.rows or 1
+            what = each.task_id, each.status, each.payload, 0, b"", each.rows, each.statuses, each.duration_us
+            for other in each.statuses.replace(b"\0", b""):
+                ended[each.status] -= 1
+                ended[other] += 1
+            final.append(TaskResult(*what))
+        return final, retried
+
+    def _return_rows(
+        self, returned: list[ReturnedRows], results: Sequence[TaskResult] = (), running: Task | None = None
+    ) -> None:
+        """End the range. The task goes on as the row `running`, if any."""
+        context, spec = self._context, self._spec
+        context.session.send(RangeEnded(context, spec.task_id, results, running, returned))
+        if spec.frames:
+            kept = 0 if running is None else size_of(running.frames)
+            context.object_store.send(CountArguments(kept - size_of(spec.frames), context.owner))
+        if running is None:
+            self.stop_now()
+        else:
+            self._spec = running
+
+    def _report_ended_rows(self, result: RunResult, worker: ActorRef) -> None:
+        events = self._context.events
+        followed = events.followed or ()
+        if result.statuses or any(row in followed for row in row_ids(result.task_id, result.rows)):
+            spec = part_of(self._spec, 0, result.rows)
+            result = replace(result, rows=spec.rows, running=0)
+            self._send_moved(FINISHED, states.shown_state(SUCCEEDED), worker, "", result, spec)
 
     @handles(CancelTask)
     def _cancel(self, cancel: CancelTask) -> None:
@@ -303,9 +370,6 @@ class TaskActor(Actor):
     @handles(RunFound)
     def _found(self, found: RunFound) -> None:
         task_id = self._spec.task_id
-        if self._spec.rows:  # it is a run of the first row, which was a task of its own at another scheduler
-            found.worker.send(CancelOrphan(task_id, found.attempt))
-            return
         self._lost_in_transit = 0  # its agent lives
         if found.attempt == self._suspect:
             self._suspect = -1
@@ -457,9 +521,15 @@ class TaskActor(Actor):
         self._send_moved(event, states.shown_state(self._state, status), worker, reason, result)
 
     def _send_moved(
-        self, event: Event, state: str, worker: ActorRef | None, reason: str, result: RunResult | None = None
+        self,
+        event: Event,
+        state: str,
+        worker: ActorRef | None,
+        reason: str,
+        result: RunResult | None = None,
+        of_rows: Task | None = None,
     ) -> None:
-        context, spec, attempt = self._context, self._spec, self._attempt
+        context, spec, attempt = self._context, of_rows or self._spec, self._attempt
         if context.events.listener is not None:
             what = (event, state, attempt, worker, reason, result, context.graph_id, context.owner.name, context.label)
             context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
@@ -473,7 +543,7 @@ class TaskActor(Actor):
 
     def _report_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec
-        keeps = context if spec.rows or context.records_starts else None
+        keeps = context if context.records_starts else None
         needs = context.needs_of(spec.options) if spec.options else None
         what = (spec, self._attempt, goes_first, self._near_worker, context.account, is_new, keeps, needs)
         context.balancer.send(TaskReady(self._actor_ref, *what))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 from scaler.actors.vocabulary.events import PeerIdentity
@@ -16,7 +16,9 @@ from scaler.keys.allowed import AllowedKey
 from scaler.keys.key_file import ADMIN, CLIENT, WORKER
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.worker import HELD_OWNER, HELD_RUN, RunCancel, WorkerHello
+from scaler.wire.messages.columns import ROWS_MOST
+from scaler.wire.messages.rows import row_ids
+from scaler.wire.messages.worker import HELD_MOST, HELD_OWNER, HELD_RUN, RunCancel, WorkerHello
 
 NAMES_LISTED = 8
 """Limit of the names of workers in one line of the log."""
@@ -42,19 +44,29 @@ def names_of(hello: WorkerHello) -> tuple[str, ...]:
 
 
 class HeldRun(NamedTuple):
-    """A run that an agent reports in its hello."""
+    """A run, or a row of a range, that an agent reports in its hello."""
 
     task_id: TaskId
     attempt: int
     worker: int
     owner: int
+    is_row: bool = False
+    """whether the agent has the run as a row of a range, and will send one result for all rows"""
 
 
 def held_by(hello: WorkerHello) -> list[HeldRun]:
-    """Return the runs in the hello of an agent. The tag of the owner is 0 if the hello does not name the owner."""
+    """Return the runs in the hello of an agent, `HELD_MOST` at most, with one entry for each row of a range.
+
+    The tag of the owner is 0 if the hello does not name the owner.
+    """
     owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
     runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)
-    return [HeldRun(TaskId(task_id), attempt, worker, owner) for (task_id, attempt, worker), owner in runs]
+    rows = (
+        HeldRun(row, attempt, worker, owner, n_rows > 0)
+        for (task_id, attempt, worker, n_rows), owner in runs
+        for row in row_ids(task_id, min(n_rows, ROWS_MOST))
+    )
+    return list(islice(rows, HELD_MOST))
 
 
 def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[HeldRun]], list[RunCancel]]:

@@ -28,7 +28,7 @@ from scaler.actors.messages.tasks import (
     ExplainWaiting,
     LoadFreed,
     LoadResumed,
-    RangeTooLong,
+    RangeRefused,
     RecallTasks,
     ReportsRequested,
     TaskNotWaiting,
@@ -182,7 +182,7 @@ class Balancer(Actor):
         for worker, tasks in decisions.assigned.items():
             worker.send(AssignTasks(tasks))
         for ready in decisions.split:
-            ready.task.send(RangeTooLong(ready.attempt))
+            ready.task.send(RangeRefused(ready.attempt))
         for ready, sentence in decisions.refused:
             ready.task.send(TaskRefused(ready.attempt, sentence))
         for worker, count in decisions.recalled.items():
@@ -236,7 +236,7 @@ class Balancer(Actor):
         worker, ready = found
         spec = ready.spec
         if spec.rows:
-            ready.task.send(RangeTooLong(ready.attempt))
+            ready.task.send(RangeRefused(ready.attempt))
         else:
             self._policy.resumed(worker, 1, 0)
             first = replace(ready, spec=replace(spec, priority=with_user_priority(spec.priority, MOST)))

@@ -6,8 +6,8 @@ Used by the worker proxy only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Container, Iterable, Mapping
+from typing import TypeAlias
 
 from scaler.actors.objects.located import local_bytes
 from scaler.actors.policy import WORK_AHEAD_US, Needs
@@ -76,7 +76,6 @@ class RunRecord:
         "attempt",
         "canceled",
         "connection_number",
-        "context",
         "counted",
         "expected_us",
         "is_held",
@@ -107,7 +106,6 @@ class RunRecord:
         """the slots, and the expected work, that the run gives up while it is blocked; 0 while it is not blocked"""
         self.canceled = False
         """whether the worker was ordered to stop the run; the order is repeated when the agent reconnects"""
-        self.context: Any = None
         self.is_held = False
         """whether the `RunTask` of the run is held until the start of the run has been recorded"""
         self.was_adopted = False
@@ -226,6 +224,16 @@ class Orphans:
         orphan.canceled = True
         return True
 
+    def drop(self, attempt: int, kept: Container[TaskId]) -> tuple[int, int]:
+        """Forget the rows of a range, except those in `kept`. Return the slots and the work that become free."""
+        places = expected_us = 0
+        for task_id, orphan in list(self._runs.items()):
+            if orphan.result is None and orphan.attempt == attempt and task_id not in kept:
+                places += orphan.load[0]
+                expected_us += orphan.load[1]
+                self._forget(task_id, orphan)
+        return places, expected_us
+
     def keep_only(self, held: dict[TaskId, int]) -> tuple[int, int]:
         """Forget runs that the agent no longer has. Return the slots and the expected work that become free."""
         places = expected_us = 0
@@ -253,7 +261,7 @@ class Orphans:
 
 def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:
     """Add the total duration of `count` runs of one function to the measured durations."""
-    if function_id is not None:
+    if function_id is not None and count:
         total_us, number = measured.get(function_id, (0, 0))
         measured[function_id] = (total_us + duration_us, number + count)
 

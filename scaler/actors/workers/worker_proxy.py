@@ -7,7 +7,8 @@ all tasks of the worker. If the worker is lost, the proxy notifies these tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
@@ -33,6 +34,7 @@ from scaler.actors.messages.tasks import (
     KeepResult,
     LoadFreed,
     LoadResumed,
+    RangeRefused,
     RecallRun,
     RecallTasks,
     RunLost,
@@ -53,7 +55,6 @@ from scaler.actors.vocabulary.needs import NO_OFFER
 from scaler.actors.vocabulary.outbox import Outbox
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.vocabulary.recent_runs import RecentRuns
-from scaler.actors.workers.ranges import checked, retried, split, unwanted
 from scaler.actors.workers.run_reports import explain_run
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId, split_ids
@@ -61,7 +62,7 @@ from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, RunState, TaskStatus
-from scaler.wire.messages.rows import row_ids
+from scaler.wire.messages.rows import part_of, row_id, row_ids, rows_of
 from scaler.wire.messages.worker import (
     RecallRequest,
     RecallResponse,
@@ -70,11 +71,12 @@ from scaler.wire.messages.worker import (
     RunOutput,
     RunQuestion,
     RunResult,
-    RunSplit,
     RunStatus,
     RunTask,
     RunUnblocked,
 )
+
+_STATUSES = frozenset(map(int, TaskStatus))
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """The statuses of runs whose durations are measured. A run that was dropped from the queue took no time."""
@@ -139,6 +141,8 @@ class WorkerProxy(Actor):
         self._balancer = balancer
         self._runs: dict[TaskId, RunRecord] = {}
         self._orphans = Orphans((run.task_id, run.attempt) for run in held)
+        self._ranges = {run.attempt for run in held if run.is_row}
+        """the attempts of ranges that the agent had at its hello, of which each row is a run here"""
         self._is_unsure = self._orphans.are_running
         """whether the worker has runs with unknown needs"""
         self._offer = offer
@@ -180,13 +184,12 @@ class WorkerProxy(Actor):
             if not takes_tasks or task_id in runs or task.is_stopped():
                 self._refuse(ready, expected_us)
                 continue
+            if spec.rows and not self._takes_rows:
+                task.send(RangeRefused(attempt))
+                self._free(spec.rows, expected_us)
+                continue
             run = runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, connection_number)
-            if spec.rows:
-                run.context = ready.context
-                if not self._takes_rows:
-                    orders += [order_of(row.spec, index, attempt, account) for row in self._split(run)]
-                    continue
-            elif ready.context is not None:
+            if ready.context is not None:
                 run.is_held = True
                 ready.context.session.send(StartRequested(self.actor_ref, task_id, attempt))
                 attempts[task] = attempt
@@ -239,10 +242,9 @@ class WorkerProxy(Actor):
     def _left_late(self, orders: Batch[RunTask]) -> None:
         """Move the runs of large `RunTask`s to the end of `_runs`: smaller ones, put later, were sent before."""
         for order in orders:
-            for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
-                run = self._runs.get(task_id)
-                if run is not None and run.attempt == order.attempt:
-                    self._runs[task_id] = self._runs.pop(task_id)
+            run = self._runs.get(order.task_id)
+            if run is not None and run.attempt == order.attempt:
+                self._runs[order.task_id] = self._runs.pop(order.task_id)
 
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:
@@ -281,19 +283,21 @@ class WorkerProxy(Actor):
         row_results: list[RunResult] = []
         for result in results:
             run = runs.get(result.task_id)
+            is_single = not (result.rows or result.running or result.statuses)
+            if not is_single and (run is None or not run.spec.rows) and result.attempt in self._ranges:
+                row_results += self._rows_of(result)
+                continue
             if run is None or run.attempt != result.attempt:
-                if self._orphans:  # else it was sent twice, or is of a former attempt
-                    places, work_us = self._orphans.finish(checked(0, result))
-                    freed += places
-                    expected_us += work_us
+                places, work_us = self._orphans.finish(checked(0, result))  # (0, 0): sent twice, or an older attempt
+                freed += places
+                expected_us += work_us
                 continue
             rows = run.spec.rows
-            is_single = not (rows or result.rows or result.statuses)
-            if not is_single and not self._is_whole(run, result := checked(rows, result), row_results):
-                continue
+            if rows or not is_single:
+                result = checked(rows, result)  # noqa: PLW2901
             del runs[result.task_id]
             recent[result.task_id] = name
-            places, work_us = run.load
+            places, work_us = self._end_range(run, result) if result.running else run.load
             freed += places
             expected_us += work_us
             if result.status in _OWN_END:
@@ -301,7 +305,7 @@ class WorkerProxy(Actor):
                     add_measured(measured, function_id, duration_us, ended)
                     function_id = run.spec.function_id
                     ended = duration_us = 0
-                ended += run.spec.rows or 1
+                ended += result.rows if result.running else rows or 1
                 duration_us += result.duration_us
             run.task.send(result)
         self._recent_runs.limit()
@@ -313,13 +317,35 @@ class WorkerProxy(Actor):
         if self._allocations or self._is_unsure:
             self._report_allocations([result.task_id for result in results])
 
-    def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
-        """Return whether a range has ended as a whole. If not, split it, and add the rows' results to `row_results`."""
-        rows = retried(run, result)
-        if rows:
-            self._split(run)
-            row_results += rows
-        return not rows
+    def _end_range(self, run: RunRecord, result: RunResult) -> tuple[int, int]:
+        """Replace a range that has ended early by its running row. Return the slots and the work that become free."""
+        places, work_us = run.load
+        spec = part_of(run.spec, result.running - 1, 1)
+        each_us = run.expected_us // run.spec.rows
+        row = RunRecord(run.task, spec, run.attempt, each_us, run.account, run.connection_number)
+        row.canceled, row.counted = run.canceled, run.counted
+        self._runs[spec.task_id] = row
+        if row.canceled:
+            self._outbox.put(self._peer, RunCancel(spec.task_id, self._index, row.attempt))
+        return places - row.load[0], work_us - row.load[1]
+
+    def _rows_of(self, result: RunResult) -> list[RunResult]:
+        """Return the results of the rows of a range that the agent had at its hello: here, each row is a run."""
+        if result.running:
+            self._return_rows(result)
+        return rows_of(checked(result.rows, replace(result, running=0)))
+
+    def _return_rows(self, result: RunResult) -> None:
+        """Return the rows of a range that has ended early to their tasks, except rows that have ended, and the running
+        one.
+        """
+        kept = {*row_ids(result.task_id, result.rows), row_id(result.task_id, result.running - 1)}
+        for task_id, run in list(self._runs.items()):
+            if run.attempt == result.attempt and not run.spec.rows and task_id not in kept:
+                del self._runs[task_id]
+                self._free(*run.load)
+                run.task.send(RunRecalled(run.attempt))
+        self._free(*self._orphans.drop(result.attempt, kept))
 
     @handles(RecallTasks)
     def _recall_tasks(self, request: RecallTasks) -> None:
@@ -346,11 +372,11 @@ class WorkerProxy(Actor):
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
         count = expected_us = 0
         function_ids: set[ObjectId] = set()
-        for response in responses:
-            run = self._runs.get(response.task_id)
-            if run is None or run.attempt != response.attempt:
+        for task_id, attempt in self._recalled_runs(responses):
+            run = self._runs.get(task_id)
+            if run is None or run.attempt != attempt:
                 continue  # of a former scheduler
-            del self._runs[response.task_id]
+            del self._runs[task_id]
             places, work_us = run.load  # agents do not return blocked runs
             count += places
             expected_us += work_us
@@ -361,30 +387,12 @@ class WorkerProxy(Actor):
         if self._allocations:
             self._report_allocations([response.task_id for response in responses])
 
-    @handles(Batch[RunSplit])
-    def _rows_split(self, batch: Batch[RunSplit]) -> None:
-        """Split ranges in which a row needs separate handling. If the client has left, cancel the rows instead."""
-        for news in batch:
-            run = self._runs.get(news.task_id)
-            if run is not None and run.attempt == news.attempt and run.spec.rows:
-                unwanted_ids = () if self._split(run) else row_ids(news.task_id, run.spec.rows)
-                for task_id in unwanted_ids:
-                    self._outbox.put(self._peer, RunCancel(task_id, self._index, news.attempt))
-
-    def _split(self, run: RunRecord) -> list[RunRecord]:
-        """Replace a range by one run for each row. Return the new runs; empty if the client has left."""
-        rows, news = split(self._runs, run, self.actor_ref)
-        if news is None:
-            self._free(*run.load)
-            run.task.send(unwanted(run))
-            return rows
-        run.task.send(news)
-        return rows
-
-    def _split_all(self) -> None:
-        """Split all ranges, because hellos and reports of losses name single tasks."""
-        for run in [run for run in self._runs.values() if run.spec.rows]:
-            self._split(run)
+    def _recalled_runs(self, responses: Batch[RecallResponse]) -> Iterator[tuple[TaskId, int]]:
+        """Yield the recalled runs, and each row of a range that the agent had at its hello."""
+        for response in responses:
+            run = self._runs.get(response.task_id)
+            rows = 0 if run is not None and run.spec.rows else response.rows
+            yield from ((task_id, response.attempt) for task_id in row_ids(response.task_id, rows))
 
     @handles(Batch[RunBlocked])
     def _blocked(self, batch: Batch[RunBlocked]) -> None:
@@ -406,7 +414,9 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunOutput])
     def _printed(self, lines: Batch[RunOutput]) -> None:
-        known = [(line, run.spec, run.account) for line in lines if (run := self._run_of(line)) is not None]
+        rows = [replace(line, task_id=row_id(line.task_id, line.row), row=0) if line.row else line for line in lines]
+        found = ((row, self._run_of(line) or self._run_of(row)) for line, row in zip(lines, rows, strict=True))
+        known = [(row, run.spec, run.account) for row, run in found if run is not None]
         if known:
             self._outputs.send(RunsPrinted(self.name, known, self._host))
 
@@ -520,8 +530,8 @@ class WorkerProxy(Actor):
         """
         if started.connection_number != self._peer.connection_number:
             return  # it has reconnected once more
-        self._split_all()
         held = {run.task_id: run.attempt for run in started.held}
+        self._ranges.update(run.attempt for run in started.held if run.is_row)
         for task_id, run in list(self._runs.items()):
             self._unblock_run(run)
             is_new = run.is_held or run.connection_number == started.connection_number
@@ -537,8 +547,11 @@ class WorkerProxy(Actor):
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
         self._free(*self._orphans.keep_only(held))
         self._report_allocations()
+        attempts = {run.attempt for run in self._runs.values()}
         for task_id, attempt in held.items():
             mine, orphan = self._runs.get(task_id), self._orphans.find(task_id, attempt)
+            if mine is None and attempt in attempts:
+                continue  # a row of a range
             if mine.attempt != attempt if mine is not None else (orphan is None or orphan.canceled):
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, attempt))
         self._resumed(Resumed(started.connection_number))
@@ -627,19 +640,13 @@ class WorkerProxy(Actor):
             others = [run for run in runs if not (run.released or run.is_held or (awaited and _needs(run, awaited)))]
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
-        if was_lost:  # it is unknown which row of a range ran, so no row counts as the cause
-            ranges = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) in unacknowledged]
-            unacknowledged.update(
-                (row, run.attempt) for run in ranges for row in row_ids(run.spec.task_id, run.spec.rows)
-            )
-            self._split_all()
         for run in self._runs.values():
             was_unacknowledged = was_lost and (run.spec.task_id, run.attempt) in unacknowledged
-            was_ordered = not run.is_held
-            run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_ordered, was_unacknowledged))
+            is_suspect = run.task in suspects and not run.spec.rows  # it is unknown which row of a range ran
+            run.task.send(RunLost(run.attempt, self.name, is_suspect, not run.is_held, was_unacknowledged))
         if self._runs:  # a session that has failed may be followed by another one of the same agent
-            lost = [(owner_of(run.account), run.spec.task_id, run.task) for run in self._runs.values()]
-            self._adoption.send(RunsLost(lost))
+            runs = [run for run in self._runs.values() if not run.spec.rows]
+            self._adoption.send(RunsLost([(owner_of(run.account), run.spec.task_id, run.task) for run in runs]))
         self._runs, self._orphans = {}, Orphans()
 
     def check(self) -> None:
@@ -662,3 +669,19 @@ class WorkerProxy(Actor):
 
 def _needs(run: RunRecord, values: frozenset[ObjectId]) -> bool:
     return not values.isdisjoint(split_ids(run.spec.object_ids))
+
+
+def checked(rows: int, result: RunResult) -> RunResult:
+    """Return the result of a range, or a failure if the result does not fit `rows` rows, or has unknown statuses."""
+    n_rows, n_statuses = result.rows, len(result.statuses)
+    is_early = result.status == TaskStatus.SUCCESS and n_rows < result.running <= rows
+    if (is_early or (n_rows == rows and not result.running)) and n_statuses in (0, n_rows) and _are_known(result):
+        return result
+    what = f"{n_statuses:,} statuses" if _are_known(result) else "unknown statuses"
+    text = f"its worker sent {n_rows:,} results and {what} for {rows:,} rows".encode()
+    status = TaskStatus.INTERNAL_ERROR
+    return replace(result, status=status, payload=text, rows=rows, statuses=b"", running=0)
+
+
+def _are_known(result: RunResult) -> bool:
+    return _STATUSES.issuperset(result.statuses)

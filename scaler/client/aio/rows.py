@@ -13,11 +13,11 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
-from scaler.client.ranges import DrawnRows, TakenRows, has_only_frames, unreadable_rows
+from scaler.client.ranges import DrawnRows, TakenRows, has_only_frames
 from scaler.ids import PREFIX_BYTES, TaskId, index_of, random_id
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import RowsError, results_of, rows_together
+from scaler.wire.messages.rows import rows_of, rows_together
 
 
 class AsyncMapRows:
@@ -73,11 +73,7 @@ class AsyncMapRows:
         self.refuse(result)
 
     def refuse(self, result: TaskResult) -> None:
-        try:
-            results = results_of(result)
-        except RowsError as error:
-            results = unreadable_rows(result, error)
-        for each in results:
+        for each in rows_of(result) if result.rows else (result,):
             future = self._futures.pop(each.task_id, None)
             if future is not None:  # else the map is over
                 (future.refuse if each.status else future.deliver)(each)

@@ -102,12 +102,15 @@ class OpenWork:
 
     def is_open(self, task_id: TaskId) -> bool:
         """Return whether a task has no result yet."""
-        return task_id in self._tasks or self.graphs.of(task_id) is not None
+        return self._has_task(task_id) or self.graphs.of(task_id) is not None
+
+    def _has_task(self, task_id: TaskId) -> bool:
+        return task_id in self._tasks or self._ranges.has_open(task_id)
 
     def request_about(self, task_id: TaskId) -> ExplainRequest | None:
         """Return the request for the reason why an open task waits; None if the task is not open."""
-        if task_id in self._tasks:
-            return ExplainRequest(task_id, GraphId(NO_ID))
+        if self._has_task(task_id):
+            return ExplainRequest(self._ranges.first_open_row(task_id), GraphId(NO_ID))
         graph = self.graphs.of(task_id)
         if graph is None:
             return None
@@ -391,11 +394,9 @@ class OpenWork:
     # Answers of the scheduler
 
     def on_results(self, results: Sequence[TaskResult]) -> None:
-        results = self._ranges.match(results)
         task_ids = [result.task_id for result in results]
-        self.window.end(task_ids)
         touched: Sink | None = None
-        for result, entry in zip(results, map(self._tasks.pop, task_ids, repeat(None)), strict=True):
+        for result, entry in self._matched(results, task_ids):
             call = entry or self.graphs.pop(result.task_id, keeps_inputs=result.status != 0)
             if call is None:
                 self.large.on_late(result)
@@ -419,6 +420,15 @@ class OpenWork:
         if touched is not None:
             touched.notify()
         self._send_admitted(task_ids)
+
+    def _matched(
+        self, results: Sequence[TaskResult], task_ids: Sequence[TaskId]
+    ) -> Iterable[tuple[TaskResult, Entry | None]]:
+        """Remove the tasks that have ended. Return each result with the entry of its task, or with None."""
+        if self._ranges or any(result.rows for result in results):
+            return self._ranges.match(results)
+        self.window.end(task_ids)
+        return zip(results, map(self._tasks.pop, task_ids, repeat(None)), strict=True)
 
     def _with_advice(self, result: TaskResult) -> TaskResult:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
@@ -545,12 +555,12 @@ class OpenWork:
             in_transit: large items that were being sent when the last scheduler ended; None: it is the same scheduler.
         """
         waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)
-        mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))  # before any is queued again
+        unsent = [*self.out, *waiting]
+        mark_possibly_started(self._tasks, self.graphs, unsent)  # before any is queued again
         self.large.start_over(has_ended=in_transit is not None)
         if in_transit is not None:
-            self._ranges.split_all()
             self._refusals.on_dead_scheduler(in_transit, unacknowledged)
-        self._ranges.split_all(longer_than=self.window.tasks_most)
+        self._ranges.submit_alone({item.task_id for item in unsent if type(item) is Task}, self.window.tasks_most)
         self._drop_refused()
         self.out = [item for item in (*unacknowledged, *self.out) if is_withdrawal(item)]
         self.out.extend(map(as_sent, self._stored.values()))

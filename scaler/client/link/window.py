@@ -42,14 +42,10 @@ class Window:
         """Set the number of rows of a range. Call this before `enter` is called for the range."""
         self._rows[task_id] = rows
 
-    def split(self, task_id: TaskId, rows: Sequence[TaskId]) -> None:
-        """Replace a range with one task for each of its rows."""
-        self._rows.pop(task_id, None)
-        for tasks in (self._sent, self.waiting):
-            if task_id in tasks:
-                size, left = divmod(tasks.pop(task_id), len(rows))
-                tasks.update(dict.fromkeys(rows, size))
-                tasks[rows[0]] += left
+    def end_rows(self, task_id: TaskId, rows: int) -> None:
+        """Count fewer rows of a sent range, because some have ended."""
+        self._rows[task_id] -= rows
+        self._n_sent -= rows
 
     def enter(self, task_id: TaskId, size: int) -> bool:
         """Add a task. Return whether it may be sent now. A task that exceeds the window may be sent alone."""

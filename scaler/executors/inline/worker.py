@@ -263,7 +263,7 @@ class InlineWorker(Actor):
         report, run = due.thread.take_report(), self._run_if(due)
         if report is not None and run is not None and run.state is not _State.ABANDONED:
             line = TaskOutput(run.number, OutputStream.REPORT, report[0], 0, report[1])
-            self._answers.lines([(line, run.task)])
+            self._answers.lines([(line, (run.task, 0))])
 
     def _run_if(self, news: ThreadBlocked | ThreadResumable | ThreadUnblocked | ProgressReportDue) -> _ThreadRun | None:
         """Return the run that a message is about; None if that run has ended."""

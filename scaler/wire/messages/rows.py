@@ -1,10 +1,13 @@
-"""Rows: calls of one function that travel as one task (a range), and how a range is split.
+"""Rows: calls of one function that travel as one task (a range), and how rows are cut out of a range.
 
 A **row** is one call of a map. The field `rows` of a task is the number of its rows. Rows of a task have consecutive
 ids: 8 bytes of the map, and the number of the row. The payload of the task is a table of lengths and a block for each
 row, so that blocks can be cut out without being decoded. The frames of the task are the frames of all rows; each row
-has the same number of frames. When something happens to a single row, all processes **split** the range: each of its
-rows becomes a task of its own.
+has the same number of frames.
+
+When something happens to a single row, the range **ends early**. Its result then covers the rows that are done. At
+most one row, the one that runs, stays where it is, as a task of its own with the same attempt. The scheduler opens the
+remaining rows again.
 
 Used by clients, scheduler, agents and processors. This module decodes no block.
 """
@@ -21,7 +24,7 @@ from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.columns import ROWS_MOST
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
+from scaler.wire.messages.worker import RunResult, RunTask
 
 RANGE_BYTES = 512 * 1024
 """A range gets no further rows when its arguments have this size."""
@@ -109,6 +112,14 @@ def row_ids(first: bytes, rows: int) -> list[TaskId]:
     return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
 
 
+def row_of(item: Task | RunTask, task_id: bytes) -> int | None:
+    """Return the number of the row with this id in a range; None if the range has no such row."""
+    if not item.rows or item.task_id[:PREFIX_BYTES] != task_id[:PREFIX_BYTES]:
+        return None
+    row = index_of(task_id) - index_of(item.task_id)
+    return row if 0 <= row < item.rows else None
+
+
 def flaw_of(spec: Task | RunTask, suits_rows: bool) -> str:
     """Return why a range from a peer is invalid; empty if the range is valid.
 
@@ -134,6 +145,18 @@ def frames_of(item: Task | RunTask) -> list[Frames]:
     if not each:
         return [()] * item.rows
     return [item.frames[row * each : row * each + each] for row in range(item.rows)]
+
+
+def part_of(item: Call, first: int, rows: int) -> Call:
+    """Return `rows` consecutive rows of a range, from row number `first` on, as a range; one row as a single task."""
+    sizes = lengths(item.payload, item.rows)
+    begin = 4 * item.rows + sum(sizes[:first])
+    body = item.payload[begin : begin + sum(sizes[first : first + rows])]
+    payload = body if rows == 1 else struct.pack(f"<{rows}I", *sizes[first : first + rows]) + body
+    each = len(item.frames) // item.rows
+    frames = item.frames[first * each : (first + rows) * each]
+    first_id = row_id(item.task_id, first)
+    return replace(item, task_id=first_id, payload=payload, frames=frames, rows=rows if rows > 1 else 0)
 
 
 def calls_of(item: Call) -> list[Call]:
@@ -169,6 +192,12 @@ def results_of(result: Result) -> list[Result]:
     ]
 
 
-def recalls_of(response: RecallResponse) -> list[RecallResponse]:
-    """Return a `RecallResponse` for each row, made from the response for the whole range."""
-    return [replace(response, task_id=each, rows=0) for each in row_ids(response.task_id, response.rows)]
+def rows_of(result: Result) -> list[Result]:
+    """Return the results of rows as results of single tasks. Rows whose results cannot be read fail; no rows: none."""
+    if not result.rows:
+        return []
+    try:
+        return results_of(result)
+    except RowsError as error:
+        text = f"the results of these rows cannot be read: {error}".encode()
+        return results_of(replace(result, status=TaskStatus.INTERNAL_ERROR, payload=text, statuses=b""))

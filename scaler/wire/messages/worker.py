@@ -36,8 +36,11 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 
-HELD_RUN = struct.Struct("<16sIH")
-"""The encoding of a run that an agent still has: the id of the task, the attempt, and the position of the worker."""
+HELD_RUN = struct.Struct("<16sIHI")
+"""The encoding of a run that an agent still has: task id, attempt, position of the worker, and number of rows."""
+
+NO_ROW = 2**32 - 1
+"""The value of `RunResult.running` for a range that ended early while none of its rows ran."""
 
 RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has requested random hash seeds."""
@@ -133,16 +136,6 @@ class RunTask:
     """the tag of the owner of the account, see `scaler.wire.messages.accounts`"""
 
 
-@travels(AGENT_TO_SCHEDULER)
-class RunSplit:
-    """The report that a task was split: each row is now a task of its own, with the same attempt and worker."""
-
-    task_id: TaskIdColumn
-    worker: U16
-    attempt: U32
-    rows: RowCount
-
-
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunCancel:
     """The request to drop a task from the worker's queue, or to stop the task. The `RunResult` reports the outcome."""
@@ -195,6 +188,10 @@ class RunResult:
     """the number of ended rows, from this id on; if the status is success, the payload has a block for each row"""
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
+    running: U32 = 0
+    """0, unless the range ended early, after its first `rows` rows, of which there may be none: then 1 + the number of
+    the row that is a run of its own from now on, with this attempt, or `NO_ROW`; all other rows return to the scheduler
+    """
 
 
 @travels(SCHEDULER_TO_AGENT)
@@ -251,6 +248,8 @@ class RunOutput:
     dropped: U32
     """how many lines of the task are missing between the previous line and this line"""
     text: Line = ""
+    row: U32 = 0
+    """for a range: the number of the row that has written the line"""
 
 
 @travels(AGENT_TO_SCHEDULER)

@@ -260,7 +260,7 @@ def test_task_in_an_unreadable_message_is_not_reported_as_held(
     [(header, _frames)] = encode(SCHEDULER_TO_AGENT, [scheduler.task(task.function_id)])
     scheduler.send_bytes(header[: len(header) // 2])
     scheduler.until(lambda: len(scheduler.hellos) == 2)
-    assert list(HELD_RUN.iter_unpack(scheduler.hellos[1].held)) == [(task.task_id, task.attempt, task.worker)]
+    assert list(HELD_RUN.iter_unpack(scheduler.hellos[1].held)) == [(task.task_id, task.attempt, task.worker, 0)]
     gate.touch()
     scheduler.until(lambda: scheduler.results)
     assert [result.task_id for result in scheduler.results] == [task.task_id]
@@ -306,7 +306,7 @@ def test_tasks_continue_without_a_scheduler_and_their_results_go_to_the_next_sch
         following.until(lambda: following.hellos)
         assert following.hellos[0].agent_id == scheduler.hellos[0].agent_id
         held = following.hellos[0].held
-        assert {task_id for task_id, _, _ in HELD_RUN.iter_unpack(held)} == {finished.task_id, running.task_id}
+        assert {task_id for task_id, _, _, _ in HELD_RUN.iter_unpack(held)} == {finished.task_id, running.task_id}
         following.until(lambda: following.results)
         assert following.results[0].task_id == finished.task_id
         gate.touch()

@@ -17,7 +17,7 @@ from scaler.store.store import ValueStore
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import pack, row_ids
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import (
     HELD_OWNER,
     HELD_RUN,
@@ -43,7 +43,7 @@ def result(of: RunTask, frames: tuple[bytes, ...] = ()) -> RunResult:
 
 
 def held(*runs: RunTask | RunResult) -> bytes:
-    return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs)
+    return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker, run.rows) for run in runs)
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_an_acknowledged_result_that_stays_is_reported_to_each_new_scheduler(
     (reported,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
     ledger.finish(Batch[RunResult]([result(other)]))
     ledger.heard([reported, result(other)])
-    assert ledger.held() == HELD_RUN.pack(run.task_id, run.attempt, run.worker)
+    assert ledger.held() == HELD_RUN.pack(run.task_id, run.attempt, run.worker, run.rows)
     assert ledger.results() == [reported]
     order = RunCancel(run.task_id, run.worker, run.attempt)
     assert ledger.without_result([order, replace(order, attempt=run.attempt + 1)]) == [
@@ -319,16 +319,15 @@ def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple
     ledger.finish(Batch[RunResult]([small]))
     ledger.finish(Batch[RunResult]([replace(result(rows), payload=pack([b"", b""]), rows=2)]))
     ledger.heard([large])
-    ledger.split_all()
 
     def owners() -> list[int]:
         assert len(ledger.owners_of_held()) // HELD_OWNER.size == len(ledger.held()) // HELD_RUN.size
         return [owner for (owner,) in HELD_OWNER.iter_unpack(ledger.owners_of_held())]
 
-    assert owners() == [3, 2, 4, 4, 1]
+    assert owners() == [3, 2, 4, 1]
     ledger.keep_for_new_session()
-    assert owners() == [3, 2, 4, 4, 1]
-    ledger.heard([small, *(replace(result(rows), task_id=each) for each in row_ids(rows.task_id, 2))])
+    assert owners() == [3, 2, 4, 1]
+    ledger.heard([small, replace(result(rows), rows=2)])
     values.drop(ObjectId(runs[0].task_id), large.location)
     assert owners() == [3]
     assert (ledger._owners, values._accounts) == ({}, {})

@@ -43,7 +43,7 @@ def test_lines_without_a_scheduler_are_dropped_and_counted_at_the_end_of_the_run
     assert [(words.task_id, words.dropped, words.text) for words in outputs.take_unreported([result(ONE)])] == [
         (ONE, 4, "")
     ]
-    assert [task_id for task_id, _ in outputs.unreported] == [OTHER]
+    assert [task_id for task_id, _, _ in outputs.unreported] == [OTHER]
 
 
 def test_progress_reports_pass_the_limit_and_are_not_counted_when_dropped() -> None:

@@ -1,4 +1,4 @@
-"""Ranges: what a client does when a scheduler has split one, or was replaced."""
+"""Ranges: what a client does when the rows of one end one by one, and in a new session."""
 
 from __future__ import annotations
 
@@ -59,14 +59,13 @@ def test_results_of_rows_that_are_not_open_take_no_memory(work: OpenWork, sink: 
     work.on_results([result_of(0)])
     whole = [TaskResult(FIRST, 0, pack(BLOCKS), 0, rows=4)] * 100
     others = [TaskResult(TaskId(bytes(16)), 2, b"", 0, rows=ROWS_MOST)] * 100
-    assert len(work._ranges.match([*whole, *others])) == 3
     work.on_results([*whole, *others])
     assert [index_of(each.task_id) for each in sink.ended] == [10, 11, 12, 13]
     assert work.n_open == 0
 
 
 @pytest.mark.parametrize("row", range(4))
-def test_the_result_of_a_single_row_splits_its_range(work: OpenWork, sink: Sink, row: int) -> None:
+def test_the_rows_of_a_range_that_ended_early_end_one_by_one(work: OpenWork, sink: Sink, row: int) -> None:
     assert (work.n_open, work.window._n_sent) == (4, 4)
     work.on_results([result_of(row)])
     assert sink.ended == [result_of(row)]
@@ -82,11 +81,46 @@ def test_a_second_result_of_a_row_is_ignored(work: OpenWork, sink: Sink) -> None
     assert sink.ended == [result_of(0)]
 
 
-def test_rows_that_have_become_single_tasks_get_their_own_results(work: OpenWork, sink: Sink) -> None:
-    work.on_results([result_of(0)])
-    work.on_results([TaskResult(row_ids(FIRST, 4)[1], 0, pack([b"x", b"y"]), 0, rows=2)])
-    assert [each.payload for each in sink.ended] == [b"value", b"x", b"y"]
-    assert work.n_open == 1
+def test_a_part_of_a_range_has_one_result_without_the_rows_that_ended_before(work: OpenWork, sink: Sink) -> None:
+    part = TaskResult(row_ids(FIRST, 4)[1], 0, pack([b"x", b"y"]), 0, rows=2)
+    work.on_results([result_of(0), part])
+    assert sink.ended == [result_of(0), part]
+    assert (work.n_open, work.window._n_sent) == (1, 1)
+    work.on_results([TaskResult(FIRST, 0, pack([b"w", b"x", b"y", b"z"]), 0, rows=4)])
+    assert [each.payload for each in sink.ended[2:]] == [b"z"]
+    assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})
+
+
+def test_an_open_row_of_a_range_that_ended_early_is_asked_about(work: OpenWork) -> None:
+    rows = row_ids(FIRST, 4)
+    work.on_results([result_of(0), result_of(1)])
+    oldest = work.oldest()
+    assert oldest == FIRST
+    question = work.request_about(oldest)
+    assert question is not None
+    assert question.task_id == rows[2]
+    assert [work.is_open(row) for row in (*rows, TaskId(bytes(16)))] == [True, False, True, True, False]
+
+
+def test_a_large_result_of_a_row_can_be_made_again_alone(work: OpenWork, sink: Sink) -> None:
+    row = row_ids(FIRST, 4)[2]
+    work.on_results([TaskResult(row, 0, b"", 20_000)])
+    unread = work.large.unread.get(ObjectId(row))
+    assert unread is not None
+    assert (unread.call[0].task_id, unread.call[0].payload, unread.call[0].rows) == (row, BLOCKS[2], 0)
+    assert sink.ended == [TaskResult(row, 0, b"", 20_000)]
+
+
+def test_many_ranges_of_a_map_are_found_by_their_rows_and_forgotten(sink: Sink) -> None:
+    work = OpenWork()
+    firsts = row_ids(FIRST, 200)[::4]
+    for first in firsts:
+        work.add_range((Task(first, FUNCTION.object_id, pack(BLOCKS), b"", rows=4), sink, FUNCTION, (), ()))
+    for row in row_ids(FIRST, 200):
+        assert work._ranges.first_of(row) in firsts
+        work.on_results([TaskResult(row, 0, b"value", 0)])
+        assert work._ranges.first_of(row) is None or row[-1] % 4 != 1
+    assert (len(sink.ended), work.n_open, work._ranges._by_map, work._ranges._ended) == (200, 0, {}, {})
 
 
 def test_a_cancel_of_a_range_names_all_its_rows(work: OpenWork, sink: Sink) -> None:
@@ -95,14 +129,20 @@ def test_a_cancel_of_a_range_names_all_its_rows(work: OpenWork, sink: Sink) -> N
     assert (work.n_open, work.window._n_sent) == (0, 0)
 
 
-def test_a_range_is_resent_to_the_same_scheduler_and_resubmitted_as_single_tasks_to_another(work: OpenWork) -> None:
-    work.start_over()
-    assert [item.rows for item in work.out if type(item) is Task] == [4]
-    work.start_over([], [])
+@pytest.mark.parametrize("in_transit", [None, []])
+def test_rows_that_may_have_been_sent_are_resubmitted_as_single_tasks(
+    work: OpenWork, sink: Sink, in_transit: list[Any] | None
+) -> None:
+    work.on_results([result_of(1)])
+    later = TaskId(FIRST[:8] + (50).to_bytes(8, "big"))
+    work.add_range((Task(later, FUNCTION.object_id, pack(BLOCKS), b"", rows=4), sink, FUNCTION, (), ()))
+    work.start_over([], in_transit)
     sent = [item for item in work.out if type(item) is Task]
-    assert [(item.task_id, item.payload, item.rows) for item in sent] == [
-        (task_id, block, 0) for task_id, block in zip(row_ids(FIRST, 4), BLOCKS, strict=True)
-    ]
+    alone = [(row_ids(FIRST, 4)[row], BLOCKS[row], 0) for row in (0, 2, 3)]
+    assert sorted((item.task_id, item.payload, item.rows) for item in sent) == [*alone, (later, pack(BLOCKS), 4)]
+    work.on_results([TaskResult(row_ids(FIRST, 4)[2], 0, pack([b"x", b"y"]), 0, rows=2)])
+    assert [each.payload for each in sink.ended] == [b"value", b"x", b"y"]
+    assert work.n_open == 5
 
 
 def test_a_range_longer_than_the_window_of_the_scheduler_is_sent_as_single_tasks(sink: Sink) -> None:

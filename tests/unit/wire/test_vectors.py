@@ -94,8 +94,8 @@ def test_parts_of_payloads_are_decoded_to_their_meaning() -> None:
     arguments += [{**read, "name": name} for name, read in keywords.items()]
     assert arguments == parts["arguments"]["meaning"]
     held = [
-        {"taskId": task_id.hex(), "attempt": attempt, "worker": worker}
-        for task_id, attempt, worker in HELD_RUN.iter_unpack(bytes.fromhex(parts["held"]["payload"]))
+        {"taskId": task_id.hex(), "attempt": attempt, "worker": worker, "rows": rows}
+        for task_id, attempt, worker, rows in HELD_RUN.iter_unpack(bytes.fromhex(parts["held"]["payload"]))
     ]
     assert held == parts["held"]["meaning"]
     named = parts["namedFunction"]

@@ -20,7 +20,7 @@ from scaler.executors.answers import End
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
 from scaler.executors.processes.slot.processor_states import DISTRUST, KILL, KILLED_STATES
 from scaler.executors.processes.slot.processors import Mail, Now, ProcessorRecord, Processors, Schedule
-from scaler.executors.task_queue import RunKey, run_of
+from scaler.executors.task_queue import RunKey
 from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
 
@@ -115,11 +115,7 @@ class Cancellation:
 
     def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
         executing = processor.progress.executing
-        numbers = [
-            number
-            for number, entry in enumerate(processor.held, processor.results_seen + 1)
-            if entry is not None and run_of(entry[0]) in stop.ends
-        ]
+        numbers = processor.numbers_of(stop.ends)
         if executing in numbers:
             self._interrupt(processor, stop, executing)
         if numbers and numbers[-1] > max(executing, processor.progress.withheld_to):

@@ -6,7 +6,7 @@ A `ProcessorRecord` holds the data that all parts of a slot share. `processor_st
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice, repeat
 from typing import Any, TypeAlias
@@ -36,7 +36,7 @@ from scaler.executors.processes.slot.processor_states import (
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.kit import ActorRef, Timer
 from scaler.processor.progress_page import ProgressPage
-from scaler.wire.messages.rows import calls_of
+from scaler.wire.messages.rows import part_of, row_ids
 from scaler.wire.messages.worker import RunTask
 
 _UNUSUAL = (BLOCKED, RESUMABLE, UNSLOTTED, KILLED, DISTRUSTED)
@@ -51,13 +51,6 @@ Held: TypeAlias = tuple[RunTask, float]
 """A task in a processor, and its expected duration in microseconds. A range is repeated for each of its rows, with the
 duration of one row.
 """
-
-
-def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Yield each distinct entry with the list of its occurrences: the entry of a range occurs for each row."""
-    for _id, same in groupby(held, key=id):
-        entries = list(same)
-        yield entries[0], entries
 
 
 @dataclass(eq=False, slots=True)
@@ -94,43 +87,99 @@ class ProcessorRecord:
             self.held.append((task, expected_us))
         return self.n_held
 
+    def entries(self) -> Iterator[tuple[Held | None, int]]:
+        """Yield each entry, and how many numbers it has: one for each row of a range."""
+        for _id, same in groupby(self.held, key=id):
+            entries = list(same)
+            if entries[0] is None:
+                yield from ((None, 1) for _ in entries)
+            else:
+                yield entries[0], len(entries)
+
     def tasks(self) -> list[RunTask]:
         """Return the tasks that the processor holds."""
-        if not self.extra_rows:
-            return [entry[0] for entry in self.held if entry is not None]
-        return [entry[0] for entry, _same in _grouped(self.held) if entry is not None]
+        entries = ((entry, 1) for entry in self.held) if not self.extra_rows else self.entries()
+        return [entry[0] for entry, _count in entries if entry is not None]
 
-    def split(self) -> list[RunTask]:
-        """Replace each held range by its rows. Return the replaced ranges."""
-        ranges: list[RunTask] = []
-        entries: list[Held | None] = []
-        for entry, same in _grouped(self.held):
-            if entry is None or not entry[0].rows:
-                entries += same
-            else:
-                ranges.append(entry[0])
-                entries += [(row, entry[1]) for row in calls_of(entry[0])]
-        self.held.clear()
-        self.held.extend(entries)
-        self.extra_rows = 0
-        return ranges
+    def take(self, n_rows: int) -> None:
+        """Remove the first task, which has ended. `n_rows`: the number of rows of a range; 1 for a single task."""
+        for _ in range(n_rows):
+            self.held.popleft()
+        self.extra_rows -= n_rows - 1
+
+    def end_range(self, n_done: int) -> float:
+        """End the first range early: remove `n_done` rows; the next row becomes a task, the others must not start.
+
+        Return the expected duration of the rows that are no longer held.
+        """
+        held = self.held
+        entry = held[0]
+        assert entry is not None
+        task, each_us = entry
+        for _ in range(n_done):
+            held.popleft()
+        held[0] = part_of(task, n_done, 1), each_us
+        for index in range(1, task.rows - n_done):
+            held[index] = None
+        self.extra_rows -= task.rows - 1
+        return each_us * (task.rows - 1)
+
+    def take_back(self, indexes: range) -> list[RunTask]:
+        """Remove and return the tasks at these indexes. Their numbers stay, until the processor has skipped them."""
+        entries = {id(entry): entry for entry in (self.held[index] for index in indexes) if entry is not None}
+        for index in indexes:
+            self.held[index] = None
+        taken = [entry[0] for entry in entries.values()]
+        self.extra_rows -= sum(task.rows - 1 for task in taken if task.rows)
+        return taken
 
     def runs(self) -> set[RunKey]:
         """Return the keys of the runs that the processor holds."""
         return set(map(run_of, self.tasks()))
 
-    def task_at(self, number: int) -> RunTask | None:
-        """Return the task with this number; None if the processor does not hold such a task."""
+    def numbers_of(self, runs: Container[RunKey]) -> list[int]:
+        """Return the numbers of the tasks and rows of these runs. The run of a range includes all its rows."""
+        numbers: list[int] = []
+        number = self.results_seen + 1
+        for entry, count in self.entries():
+            if entry is not None and run_of(entry[0]) in runs:
+                numbers += range(number, number + count)
+            elif entry is not None and entry[0].rows:
+                keys = ((row, entry[0].attempt) for row in row_ids(entry[0].task_id, count))
+                numbers += [each for each, key in enumerate(keys, number) if key in runs]
+            number += count
+        return numbers
+
+    def _first_index(self, index: int) -> int:
+        """Return the index of the first row of the range with a row at this index, or the index of a single task."""
+        entry = self.held[index]
+        if entry is None or not entry[0].rows:
+            return index
+        return next(place for place, each in enumerate(self.held) if each is entry)
+
+    def row_at(self, number: int) -> tuple[RunTask, int] | None:
+        """Return the task with this number, and the row of a range; None if the processor does not hold such a task."""
         index = number - self.results_seen - 1
         entry = self.held[index] if 0 <= index < len(self.held) else None
-        if entry is None or not entry[0].rows:
-            return None if entry is None else entry[0]
-        before = next(place for place, each in enumerate(self.held) if each is entry)
-        return calls_of(entry[0])[index - before]
+        return None if entry is None else (entry[0], index - self._first_index(index))
+
+    def task_at(self, number: int) -> RunTask | None:
+        """Return the task with this number, for a range the row as a single task; None if there is no such task."""
+        found = self.row_at(number)
+        if found is None:
+            return None
+        task, row = found
+        return part_of(task, row, 1) if task.rows else task
+
+    def last_number(self, number: int) -> int:
+        """Return the number of the last row of the range that includes this number; `number` for a single task."""
+        found = self.row_at(number)
+        return number if found is None or not found[0].rows else number - found[1] + found[0].rows - 1
 
     def has_behind(self, number: int) -> bool:
         """Return whether the processor holds tasks behind the task with this number."""
-        return any(entry is not None for entry in islice(self.held, max(0, number - self.results_seen), None))
+        last = self.last_number(number)
+        return any(entry is not None for entry in islice(self.held, max(0, last - self.results_seen), None))
 
     def executed_task(self, number: int) -> RunTask | None:
         """Return the task with this number if all tasks before it have results, otherwise None."""

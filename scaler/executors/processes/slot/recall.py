@@ -1,7 +1,8 @@
 """Recall: takes back the tasks in a processor behind a task that takes long, waits, or must end.
 
-Such tasks would be late, and cannot move to other workers, so they return to the queue. But the slot cannot see which
-task a processor is about to start. So it withholds the tasks on the progress page, and looks again some milliseconds
+Such tasks would be late, and cannot move to other workers, so they return to the queue. The rows behind a long row of
+the same range stay: the processor ends the range itself (see `uplink.py`). But the slot cannot see which task a
+processor is about to start. So it withholds the tasks on the progress page, and looks again some milliseconds
 later:
 
     still the same task executes   -->  the processor has seen the page; the tasks behind are taken back
@@ -50,7 +51,8 @@ class RecallDue:
     """Slot to itself, by timer: the processor has had time to notice which tasks it must not start."""
 
     number: int
-    executing: int
+    after: int
+    """the number of the last task or row that may still start"""
     withheld_to: int
     """the number of the last withheld task; further tasks may have been sent to the processor since"""
 
@@ -91,7 +93,7 @@ class Recall:
         self._watched[number] = results_seen, self._schedule(seconds, StuckCheck(number, results_seen, executing))
 
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
-        """Withhold the tasks behind the executing task, and take them back after `SETTLE_SECONDS`.
+        """Withhold all tasks and rows behind the executing one, and take the tasks back after `SETTLE_SECONDS`.
 
         If no task executes (`executing` is 0), none is taken back: the processor answers for those that it does not
         start.
@@ -104,11 +106,11 @@ class Recall:
         """Take back at once the tasks behind a task that resumes only with permission. They have not started."""
         self._recall(self._withhold(processor, executing))
 
-    def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
+    def _withhold(self, processor: ProcessorRecord, after: int) -> RecallDue:
         results_seen = processor.results_seen
         last = results_seen + len(processor.held)
-        processor.progress.withhold(after=max(executing, results_seen), to=last)
-        return RecallDue(processor.number, executing, last)
+        processor.progress.withhold(after=max(after, results_seen), to=last)
+        return RecallDue(processor.number, after, last)
 
     def _check(self, check: StuckCheck) -> None:
         """Withhold the tasks behind the executing task, if no task was finished since the check was scheduled."""
@@ -124,26 +126,23 @@ class Recall:
         if has_finished or executing <= processor.results_seen:
             self.watch(processor)
         elif processor.has_behind(executing):
-            self.withhold(processor, executing)
+            self._schedule(SETTLE_SECONDS, self._withhold(processor, processor.last_number(executing)))
 
     def _recall(self, due: RecallDue) -> None:
-        """Take back the withheld tasks behind the executing task.
+        """Take back the withheld tasks.
 
-        If that task has just ended, the next one may have started. Then the processor keeps the tasks, and answers for
-        each.
+        If the last task before them has just ended, the first of them may have started. Then the processor keeps them,
+        and answers for each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED_STATES:
             return
-        held, results_seen = processor.held, processor.results_seen
-        if processor.progress.executing != due.executing or due.executing <= results_seen:
+        results_seen = processor.results_seen
+        if not results_seen < processor.progress.executing <= due.after:
             self.watch(processor)
             return
-        behind = range(due.executing - results_seen, due.withheld_to - results_seen)
-        taken = [entry[0] for entry in (held[index] for index in behind) if entry is not None]
-        for index in behind:
-            held[index] = None
-        if held:
+        taken = processor.take_back(range(due.after - results_seen, due.withheld_to - results_seen))
+        if processor.held:
             processor.held_us = inf
         if taken:
             self._take_back(processor, taken)

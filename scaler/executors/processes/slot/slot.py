@@ -20,12 +20,12 @@ processor's tasks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from math import inf
 from typing import Any
 
-from scaler.executors.answers import Answers, End
+from scaler.executors.answers import Answers, End, ended
 from scaler.executors.messages import (
     CollectionDue,
     ExecutorProcessGone,
@@ -36,8 +36,6 @@ from scaler.executors.messages import (
     PauseTasks,
     ReportRuns,
     RestartProcesses,
-    SplitAll,
-    SplitRows,
 )
 from scaler.executors.processes.messages import (
     AddProcessor,
@@ -56,7 +54,7 @@ from scaler.executors.processes.messages import (
 from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
 from scaler.executors.processes.slot.prefetch import HELD_TASKS, HELD_US, TOGETHER_US, Prefetch
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, KILLED
-from scaler.executors.processes.slot.processors import Held, Mail, ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
 from scaler.executors.processes.slot.reserve import EndCheck, Reserve, SpareCheck
 from scaler.executors.processes.slot.supplies import Supplies
@@ -65,13 +63,13 @@ from scaler.executors.processes.slot.time_limit import LimitDue, TimeLimit
 from scaler.executors.processes.slot.turns import SlotTurns
 from scaler.executors.supply import Supply
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
-from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.processor.progress_page import ALL
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import RowsError, results_of, row_ids
+from scaler.wire.messages.rows import part_of, row_id, row_of
 from scaler.wire.messages.worker import ProcessorNews, RecallRequest, RunCancel, RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -105,7 +103,7 @@ class Slot(Actor):
         self._reserve = Reserve(processors, self._request_processor, self.schedule)
         self._recall = Recall(processors, self.schedule, self._take_back)
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
-        self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_overdue)
+        self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_held)
         self._suspension = Suspension(processors, self.now, self.schedule)
         self._turns = SlotTurns(
             processors,
@@ -132,10 +130,6 @@ class Slot(Actor):
         *(RestartProcesses, SuspensionDue, LimitDue, RecallDue, SpareCheck, EndCheck, StopDue, StuckCheck),
     )
     def _dispatch_to_part(self, mail: Any) -> None:
-        if isinstance(mail, (ProcessorBlocked, RecallDue)):
-            processor = self._processors.get(mail.number)
-            if processor is not None:
-                self._split(processor)
         self._readers[type(mail)](mail)
         self._hand_out()
 
@@ -156,10 +150,26 @@ class Slot(Actor):
             held = processor.runs() & wanted
             if held:
                 known |= held
-                rows = [row for task in processor.tasks() if run_of(task) in held for row in _runs_of(task)]
-                self._split(processor)
-                self._end_held(processor, dict.fromkeys(rows, _CANCELED))
+                self._end_held(processor, dict.fromkeys(held, _CANCELED))
+        known.update(run_of(cancel) for cancel in cancels if run_of(cancel) not in known and self._cancel_row(cancel))
         self._answers.report_missing(cancels, known)
+
+    def _cancel_row(self, cancel: RunCancel) -> bool:
+        """Cancel one row of a range. Return False if there is no such row.
+
+        The scheduler has a task for each row of a range if it did not make the range itself. If the range has not
+        started, it is returned.
+        """
+        for task in self._queue:
+            if task.attempt == cancel.attempt and row_of(task, cancel.task_id) is not None:
+                self._answers.recalled(self._queue.take_out({run_of(task)}))
+                return True
+        for processor in self._processors:
+            tasks = processor.tasks() if processor.extra_rows else ()
+            if any(task.attempt == cancel.attempt and row_of(task, cancel.task_id) is not None for task in tasks):
+                self._end_held(processor, {run_of(cancel): _CANCELED})
+                return True
+        return False
 
     @handles(Batch[RecallRequest])
     def _recall_requested(self, requests: Batch[RecallRequest]) -> None:
@@ -213,7 +223,7 @@ class Slot(Actor):
         processor, results = self._processors.get(news.number), news.results
         if processor is None or not results or processor.state is DISTRUSTED:
             return
-        if sum([result.rows or 1 for result in results]) > len(processor.held):
+        if sum(map(_n_ended, results)) > len(processor.held):
             self._cancellation.distrust(processor, "it returned more results than it had tasks")
             return
         finished, unstarted = self._take_results(processor, results)
@@ -221,8 +231,7 @@ class Slot(Actor):
             processor.held_us = 0.0  # sums of floats drift
         if processor is not self._processors.active:
             self._turns.results_received(processor)
-        if unstarted:
-            self._queue.put_back(unstarted)
+        self._give_back(processor, unstarted)
         if finished:
             self._link.send(finished)
         self._hand_out()
@@ -240,79 +249,73 @@ class Slot(Actor):
         took_us, done_us = self._prefetch.took_us, 0.0
         finished = _RESULTS()
         unstarted: list[RunTask] = []
-        for result in self._as_held(processor, results):
-            entry = held.popleft()
-            if result.rows and entry is not None:  # all rows of a range
-                for _ in range(result.rows - 1):
-                    held.popleft()
-                processor.extra_rows -= result.rows - 1
-                done_us += entry[1] * result.rows
-                took_us[entry[0].function_id].extend(repeat(result.duration_us // result.rows, result.rows))
-                finished.append(result)
+        for result in results:
+            entry = held[0] if held else None
+            if entry is None or result.status == STOPPED:
+                if not (result.status == STOPPED and self._take_stopped(processor, result, finished, unstarted)):
+                    self._distrust(processor)
+                    break
                 continue
-            if entry is None:
-                if result.status == STOPPED:
-                    continue  # recalled earlier, and not started
-                self._distrust(processor, entry)
-                break
             task, expected_us = entry
-            if result.task_id != task.task_id or result.attempt != task.attempt:
-                self._distrust(processor, entry)
+            if result.task_id != task.task_id or result.attempt != task.attempt or not _is_complete(result, task):
+                self._distrust(processor)
                 break
-            done_us += expected_us
-            end = ends.pop(run_of(task), None) if ends else None
-            if result.status != STOPPED:
+            if ends:
+                _move_ends(ends, task, result)
+            finished.append(result)
+            if not task.rows:
+                held.popleft()
+                done_us += expected_us
                 took_us[task.function_id].append(result.duration_us)
-                finished.append(result)
-            elif end is not None:
-                self._answers.end([task], end, result.payload, result.profile)
+                continue
+            n_rows = result.rows
+            if result.running:
+                done_us += processor.end_range(n_rows)
             else:
-                unstarted.append(task)
+                processor.take(n_rows)
+                done_us += expected_us * n_rows
+            if n_rows:
+                took_us[task.function_id].extend(repeat(result.duration_us // n_rows, n_rows))
         processor.held_us -= done_us
         processor.results_seen += held_before - len(held)
         return finished, unstarted
 
-    def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
-        """Yield results for whole ranges or single tasks, as the processor holds them.
+    def _take_stopped(
+        self, processor: ProcessorRecord, result: RunResult, finished: Batch[RunResult], unstarted: list[RunTask]
+    ) -> bool:
+        """Take tasks or rows that the processor has interrupted, or not started. Return False if it did not have them.
 
-        A range is split if a row was not started, or if the results of the range arrive in parts.
+        Those that must end are added to `finished`, the others to `unstarted`.
         """
-        for result in results:
-            if not result.rows:
-                if processor.extra_rows and (first := processor.held[0]) is not None and first[0].rows:
-                    self._split(processor)
-                yield result
-                continue
-            held = processor.held[0] if processor.held else None
-            if held is None or not _is_whole(held[0], result):
-                self._split(processor)
-                yield from _split_result(result)
-            else:
-                yield result
+        ends = self._cancellation.ends(processor) or {}
+        n_rows, n_taken = result.rows or 1, 0
+        while n_taken < n_rows:
+            entry = processor.held[0]
+            count = 1 if entry is None else entry[0].rows or 1
+            if entry is not None:
+                task, expected_us = entry
+                task_id = row_id(result.task_id, n_taken)
+                if (task.task_id, task.attempt) != (task_id, result.attempt) or n_taken + count > n_rows:
+                    return False
+                processor.held_us -= expected_us * count
+                end = ends.pop(run_of(task), None)
+                if end is not None:
+                    finished.append(ended(task, end, result.payload, result.profile))
+                else:
+                    unstarted.append(task)
+            processor.take(count)
+            n_taken += count
+        return True
 
-    def _split(self, processor: ProcessorRecord) -> None:
-        if processor.extra_rows:
-            self._link.send(SplitRows(processor.split()))
-
-    @handles(SplitAll)
-    def _split_all(self, _all: SplitAll) -> None:
-        ranges = self._queue.split()
-        if ranges:
-            self._link.send(SplitRows(ranges))
-        for processor in self._processors:
-            self._split(processor)
-
-    def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
-        """Distrust a processor that returned a result of another task in place of the result of this entry."""
-        processor.held.appendleft(entry)
+    def _distrust(self, processor: ProcessorRecord) -> None:
+        """Distrust a processor that returned a result of another task than the next one."""
         self._cancellation.distrust(processor, "it returned the result of another task than expected")
 
     @handles(TasksPrinted)
     def _tasks_printed(self, news: TasksPrinted) -> None:
         processor = self._processors.get(news.number)
         if processor is not None and processor.state is not DISTRUSTED:
-            self._split(processor)
-            self._answers.lines((line, processor.task_at(line.number)) for line in news.lines)
+            self._answers.lines((line, processor.row_at(line.number)) for line in news.lines)
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
@@ -322,7 +325,6 @@ class Slot(Actor):
             self._processors.give_up(down.number)
             self._hand_out()
             return
-        self._split(processor)
         ends = self._cancellation.ends(processor) or {}
         # A processor that was killed because a task did not end may execute another task by now, which is not to blame.
         to_blame = down.executing if down.is_to_blame and processor.state is not KILLED else 0
@@ -330,22 +332,29 @@ class Slot(Actor):
         started = down.executing or (ALL if is_distrusted else 0)
         reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason
         again: list[RunTask] = []
-        for number, entry in enumerate(processor.held, processor.results_seen + 1):
+        blame = End(down.status, f"the processor of worker {self.name} {reason}")
+        last = processor.results_seen
+        for entry, count in processor.entries():
+            number, last = last + 1, last + count
             if entry is None:
                 continue
             task = entry[0]
-            end = ends.get(run_of(task))
+            if task.rows and number <= down.executing <= last and run_of(task) not in ends:
+                row = part_of(task, down.executing - number, 1)
+                if run_of(row) in ends or down.executing == to_blame:
+                    self._answers.end_range(task, down.executing - number)
+                    task, number = row, down.executing
+            end = ends.pop(run_of(task), None)
             if end is not None:
                 self._answers.end([task], end)
             elif number == to_blame or (number <= started and RunOptions.decode(task.options).at_most_once):
-                text = f"the processor of worker {self.name} {reason}"
-                self._answers.end([task], End(down.status, text))
+                self._answers.end([task], blame)
             else:
                 again.append(task)
+        self._give_back(processor, again)
         self._processors.leave(processor)
         for part in self._parts:
             part.leave(processor)
-        self._queue.put_back(again)
         self._hand_out()
 
     # Tasks that are sent to a processor, and tasks that leave it before they are done
@@ -384,10 +393,6 @@ class Slot(Actor):
         self._time_limit.watch(processor, portion)
         self._recall.watch(processor)
 
-    def _end_overdue(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
-        self._split(processor)
-        self._end_held(processor, ends)
-
     def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
         self._suspension.end(processor)  # a stopped process cannot be interrupted
         self._cancellation.stop(processor, ends)
@@ -395,35 +400,52 @@ class Slot(Actor):
 
     def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
         """Return recalled tasks, which were not started, to the queue, or report them as ended if they must end."""
-        ends = self._cancellation.ends(processor) or {}
-        back: list[RunTask] = []
-        for task in tasks:
+        self._give_back(processor, tasks)
+        logger.debug("%s: recalled %d tasks queued behind a long-running one", self.name, len(tasks))
+
+    def _give_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
+        """Return tasks that a processor has not started to the queue, unless they must end.
+
+        A range of which a row must end returns to the scheduler, where its rows are tasks.
+        """
+        ends = (self._cancellation.ends(processor) if self._cancellation.stops else None) or {}
+        back = tasks
+        for task in tasks if ends else ():
             end = ends.pop(run_of(task), None)
-            if end is None:
-                back.append(task)
-            else:
+            rows = [key for key in ends if key[1] == task.attempt and row_of(task, key[0]) is not None]
+            for key in rows:
+                del ends[key]
+            if end is not None:
                 self._answers.end([task], end)
-        self._queue.put_back(back)
-        logger.debug("%s: recalled %d tasks queued behind a long-running one", self.name, len(back))
+            elif rows:
+                self._answers.recalled([task])
+            if end is not None or rows:
+                back = [each for each in back if each is not task]
+        if back:
+            self._queue.put_back(back)
 
     @handles(ReportRuns)
     def _report_runs(self, request: ReportRuns) -> None:
         request.view.processes += self._processors.now(self._index, self.now())
 
 
-def _is_whole(task: RunTask, result: RunResult) -> bool:
-    """Return whether a result contains the results of all rows of a range, each of which was started."""
-    is_of_all = (result.task_id, result.attempt, result.rows) == (task.task_id, task.attempt, task.rows)
-    return is_of_all and STOPPED not in result.statuses
+def _n_ended(result: RunResult) -> int:
+    """Return the number of tasks or rows whose results a result has."""
+    return result.rows if result.running else result.rows or 1
 
 
-def _split_result(result: RunResult) -> Sequence[RunResult]:
-    """Return the result of a range as results of its rows; for a malformed result, one result that matches no task."""
-    try:
-        return results_of(result)
-    except RowsError:
-        return [RunResult(TaskId(NO_ID), 0, 0, TaskStatus.FAILED, b"", 0, ())]
+def _is_complete(result: RunResult, task: RunTask) -> bool:
+    """Return whether a result has all rows of its task, or ends a range early and names the next row as running."""
+    if result.running:
+        return task.rows > 0 and result.running == result.rows + 1 <= task.rows
+    return result.rows == task.rows
 
 
-def _runs_of(task: RunTask) -> list[RunKey]:
-    return [(task_id, task.attempt) for task_id in row_ids(task.task_id, task.rows)]
+def _move_ends(ends: dict[RunKey, End], task: RunTask, result: RunResult) -> None:
+    """Forget that a task, or rows of a range, must end, since they have ended; for a row that goes on, remember it."""
+    row = (row_id(task.task_id, result.rows), task.attempt) if result.running else None
+    end = ends.pop(run_of(task), None)
+    if row is not None and end is not None:
+        ends[row] = end
+    for key in [key for key in ends if key != row and key[1] == task.attempt and row_of(task, key[0]) is not None]:
+        del ends[key]

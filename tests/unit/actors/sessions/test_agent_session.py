@@ -592,7 +592,7 @@ def test_loss_reconnection_and_leave_of_very_many_workers_take_many_turns(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 3)
-    most = most_in_a_turn(simulation, monkeypatch, "_join", "_leave_balancer", "_split_all", "_give_back")
+    most = most_in_a_turn(simulation, monkeypatch, "_join", "_leave_balancer", "_give_back")
     client, agent = simulation.client(), simulation.agent(10, slow)
     client.submit(10)
     simulation.run()

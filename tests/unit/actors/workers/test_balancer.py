@@ -18,7 +18,7 @@ from scaler.actors.messages.tasks import (
     ExplainWaiting,
     LoadFreed,
     LoadResumed,
-    RangeTooLong,
+    RangeRefused,
     RecallTasks,
     TaskNotWaiting,
     TaskReady,
@@ -861,7 +861,7 @@ def test_an_awaited_task_is_assigned_to_a_paused_worker(bench: Bench) -> None:
     assert {answer.waits_for for answer in asker.take()} == {"no room"}
 
 
-def test_an_awaited_range_at_a_paused_worker_is_split(bench: Bench) -> None:
+def test_an_awaited_range_at_a_paused_worker_is_refused(bench: Bench) -> None:
     scene = Scene(bench)
     scene.join(tasks=1, expected_us=WORK_AHEAD_US)
     spec = Task(TaskId(b"r" * 16), SHORT, b"", b"", 0, rows=3)
@@ -869,5 +869,5 @@ def test_an_awaited_range_at_a_paused_worker_is_split(bench: Bench) -> None:
     bench.tell(scene.balancer, WorkersPausedAt(scene.host, 1))
     question = ExplainTask(bench.recorder()[1], spec.task_id, is_wanted=True)
     bench.tell(scene.balancer, ExplainWaiting(question, scene.task(1), 0, 0, None, FIRST_TRY, 0.0))
-    assert scene.received() == [RangeTooLong(1)]
+    assert scene.received() == [RangeRefused(1)]
     assert scene.worker.take() == []

@@ -510,7 +510,7 @@ LARGE_OBJECT = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), ""
             AGENT_TO_SCHEDULER,
             SCHEDULER_TO_AGENT,
             LARGE_RESULT,
-            without_result(LARGE_RESULT, ObjectTooLargeError("its result", 300_224, "the scheduler", None, SEND_LESS)),
+            without_result(LARGE_RESULT, ObjectTooLargeError("its result", 300_232, "the scheduler", None, SEND_LESS)),
         ),
         (
             SCHEDULER_TO_AGENT,

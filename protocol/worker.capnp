@@ -127,6 +127,7 @@ struct RunCancel {
   taskId @1 :Data;            # id column: the tasks
   worker @2 :Data;            # UInt16 column: the worker
   attempt @3 :Data;           # UInt32 column: the attempt to which this applies
+  rows @4 :Data;              # UInt32 column: as in RunTask; 0 = a single task, or one row of a task with rows
 }
 
 struct RecallRequest {

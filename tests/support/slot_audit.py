@@ -81,7 +81,7 @@ def _audit_cancellation(part: Cancellation, numbers: set[int]) -> None:
     assert part.stops.keys() | part._reasons.keys() <= numbers, "an ended processor is stopped"
     for processor in part._processors:
         ends = part.ends(processor) or {}
-        assert ends.keys() <= processor.runs(), "a run to be ended is not held by its processor"
+        assert all(processor.numbers_of({run}) for run in ends), "a run to be ended is not held by its processor"
         assert (processor.number in part._reasons) == (processor.state in KILLED_STATES), (
             "a processor is killed without a reason, or has a reason and is not killed"
         )

@@ -121,7 +121,7 @@ class SlotBench:
         return [r.payload.decode() for results in self.link.take(Batch[RunResult]) for r in results]
 
     def cancel(self, *tasks: RunTask) -> None:
-        self.tell(Batch[RunCancel](RunCancel(t.task_id, 0, t.attempt) for t in tasks))
+        self.tell(Batch[RunCancel](RunCancel(t.task_id, 0, t.attempt, t.rows) for t in tasks))
 
     def ask_back(self, *tasks: RunTask) -> list[bytes]:
         """Recall tasks, and return the ids of those that were given back."""

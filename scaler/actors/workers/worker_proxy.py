@@ -255,7 +255,7 @@ class WorkerProxy(Actor):
             self._recall_held(run)
             return
         run.canceled = True
-        self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
+        self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt, run.spec.rows))
 
     @handles(CancelOrphan)
     def _cancel_orphan(self, cancel: CancelOrphan) -> None:
@@ -544,7 +544,7 @@ class WorkerProxy(Actor):
                     else RunLost(run.attempt, self.name, was_running=False, was_ordered=True)
                 )
             elif run.canceled:
-                self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
+                self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt, run.spec.rows))
         self._free(*self._orphans.keep_only(held))
         self._report_allocations()
         attempts = {run.attempt for run in self._runs.values()}

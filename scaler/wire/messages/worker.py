@@ -143,6 +143,8 @@ class RunCancel:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
+    rows: RowCount = 0
+    """the number of rows of a range, as in `RunTask`; 0 for a single task, or for one row of a range"""
 
 
 @travels(SCHEDULER_TO_AGENT)

@@ -130,7 +130,7 @@ def test_patient_results_wait_for_the_next_message_and_are_sent_before_an_idle_w
     assert not waiter.is_alive()
 
 
-def test_a_running_range_is_not_split_by_other_results_unless_it_is_late(
+def test_a_running_range_ends_when_its_results_are_late_and_not_with_other_results(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 0
@@ -143,11 +143,18 @@ def test_a_running_range_is_not_split_by_other_results_unless_it_is_late(
     assert agent.receive() == [result(7)], "such as a result from before the range"
     now_ns = LATE_NS + 1
     agent.uplink.send_results()
-    assert [(item.task_id, item.rows) for item in agent.receive()] == [(bytes(16), 1)]
-    rows.blocks += [b"of the second", b"of the third"]
-    agent.uplink.close_rows(0)
-    agent.uplink.send_results()
-    assert [item.rows for item in agent.receive()] == [2]
+    assert [(item.task_id, item.rows, item.running) for item in agent.receive()] == [(bytes(16), 1, 2)]
+    assert rows.is_over
+    agent.uplink.send([TaskUnblocked(2)])
+    assert agent.receive() == [TaskUnblocked(2)], "a range ends once"
+    assert agent.uplink.close_rows(0) is False
+
+
+def test_a_range_whose_last_row_has_just_ended_does_not_end_early(agent: Agent) -> None:
+    rows = agent.uplink.open_rows(RunTask(TaskId(bytes(16)), 0, 1, FUNCTION, b"", b"", rows=2))
+    rows.blocks += [b"first", b"second"]
+    agent.uplink.end_rows()
+    assert [(item.rows, item.running) for item in agent.receive()] == [(2, 0)]
 
 
 @pytest.mark.parametrize(("function", "leaves"), [(b"f", False), (b"g", True)])

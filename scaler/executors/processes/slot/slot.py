@@ -142,34 +142,43 @@ class Slot(Actor):
 
     @handles(Batch[RunCancel])
     def _cancel(self, cancels: Batch[RunCancel]) -> None:
-        wanted = set(map(run_of, cancels))
+        held = [task for processor in self._processors for task in processor.tasks()]
+        ranges = {task.attempt: task for task in (*self._queue, *held) if task.rows}
+        wanted, rows = set[RunKey](), []
+        for cancel in cancels:
+            task = None if cancel.rows else ranges.get(cancel.attempt)
+            if task is not None and row_of(task, cancel.task_id) is not None:
+                rows.append(cancel)
+            else:
+                wanted.add(run_of(cancel))
         taken = self._queue.take_out(wanted)
         self._answers.end(taken, _CANCELED)
-        known = set(map(run_of, taken))
+        known = {*map(run_of, taken), *map(run_of, rows)}
         for processor in list(self._processors):
-            held = processor.runs() & wanted
-            if held:
-                known |= held
-                self._end_held(processor, dict.fromkeys(held, _CANCELED))
-        known.update(run_of(cancel) for cancel in cancels if run_of(cancel) not in known and self._cancel_row(cancel))
+            runs = processor.runs() & wanted
+            if runs:
+                known |= runs
+                self._end_held(processor, dict.fromkeys(runs, _CANCELED))
+        for cancel in rows:
+            self._cancel_row(ranges[cancel.attempt], cancel)
         self._answers.report_missing(cancels, known)
 
-    def _cancel_row(self, cancel: RunCancel) -> bool:
-        """Cancel one row of a range. Return False if there is no such row.
+    def _cancel_row(self, task: RunTask, cancel: RunCancel) -> None:
+        """Cancel one row of a range: the scheduler has a task for each row of the ranges that were in a hello.
 
-        The scheduler has a task for each row of a range if it did not make the range itself. If the range has not
-        started, it is returned.
+        A range that has not started is returned. Another range ends at the row that runs.
         """
-        for task in self._queue:
-            if task.attempt == cancel.attempt and row_of(task, cancel.task_id) is not None:
-                self._answers.recalled(self._queue.take_out({run_of(task)}))
-                return True
-        for processor in self._processors:
-            tasks = processor.tasks() if processor.extra_rows else ()
-            if any(task.attempt == cancel.attempt and row_of(task, cancel.task_id) is not None for task in tasks):
-                self._end_held(processor, {run_of(cancel): _CANCELED})
-                return True
-        return False
+        self._answers.recalled(self._queue.take_out({run_of(task)}))
+        processor = next((each for each in self._processors if run_of(task) in each.runs()), None)
+        if processor is None:
+            return
+        (first, *_rows), row = processor.numbers_of({run_of(task)}), row_of(task, cancel.task_id)
+        assert row is not None
+        executing = processor.progress.executing
+        if executing < first and not row:  # the key of row 0 is that of the range
+            row = 1
+        if executing <= first + row:
+            self._end_held(processor, {(row_id(task.task_id, row), task.attempt): _CANCELED})
 
     @handles(Batch[RecallRequest])
     def _recall_requested(self, requests: Batch[RecallRequest]) -> None:

@@ -85,6 +85,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
+from scaler.wire.messages.rows import pack, part_of
 from scaler.wire.messages.worker import (
     HELD_OWNER,
     HELD_RUN,
@@ -279,10 +280,15 @@ class Simulation(Inside):
         return client
 
     def agent(
-        self, workers: int = 1, execute: Execute = succeed, closed: int = 0, text_hash: int = 0
+        self,
+        workers: int = 1,
+        execute: Execute = succeed,
+        closed: int = 0,
+        text_hash: int = 0,
+        takes_rows: bool = False,
     ) -> SimulatedAgent:
         agent = SimulatedAgent(self, AgentId(self.new_id(b"node")), workers, execute)
-        agent.closed, agent.text_hash = closed, text_hash
+        agent.closed, agent.text_hash, agent.takes_rows = closed, text_hash, takes_rows
         self.peers.append(agent)
         agent.connect()
         self.run()
@@ -775,6 +781,7 @@ class SimulatedAgent(SimulatedPeer):
         self.closed = 0
         """how many of its workers, counted from the last one, take no tasks"""
         self.text_hash = 0
+        self.takes_rows = False
         self.started: list[RunTask] = []
         self.kept: set[ObjectId] = set()
         """objects of which it has a copy"""
@@ -800,6 +807,7 @@ class SimulatedAgent(SimulatedPeer):
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
         about = (self.agent_token, RETURNING * self.was_welcome)
         about_workers = {"capabilities": "gpu=2", "closed": self.closed, "text_hash": self.text_hash}
+        about_workers["takes_rows"] = int(self.takes_rows)
         owners = b"".join(HELD_OWNER.pack(self.owners[run.task_id]) for run in self._runs_held())
         return WorkerHello(*own, *about, agents=self.agents, held_owners=owners, **about_workers)
 
@@ -891,6 +899,16 @@ class SimulatedAgent(SimulatedPeer):
             behind = (n for n, each in enumerate(queue) if n > 0 and each.priority < run.priority and is_alone)
             queue.insert(next(behind, len(queue)), run)
             self._start_next(run.worker)
+
+    def end_early(self, task_id: TaskId, n_done: int) -> None:
+        """End the range that runs early: some of its rows are done, and the next one runs."""
+        for slot in self.slots:
+            if slot.queue and slot.queue[0].task_id == task_id:
+                run = slot.queue[0]
+                slot.queue[0] = part_of(run, n_done, 1)
+                payload, what = pack([b"done"] * n_done), (run.task_id, run.worker, run.attempt, TaskStatus.SUCCESS)
+                self._kept.append(RunResult(*what, payload, 0, (), rows=n_done, running=n_done + 1))
+                self.say(self._kept[-1])
 
     def suspend(self, task_id: TaskId) -> None:
         """Let the running task wait for other tasks; the next one runs meanwhile."""

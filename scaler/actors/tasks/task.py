@@ -320,8 +320,10 @@ class TaskActor(Actor):
             context.object_store.send(CountArguments(kept - size_of(spec.frames), context.owner))
         if running is None:
             self.stop_now()
-        else:
-            self._spec = running
+            return
+        self._spec = running
+        if self._state is states.CANCELING:  # the worker proxy had no such run yet
+            self._enter_canceling()
 
     def _report_ended_rows(self, result: RunResult, worker: ActorRef) -> None:
         events = self._context.events

@@ -323,10 +323,8 @@ class WorkerProxy(Actor):
         spec = part_of(run.spec, result.running - 1, 1)
         each_us = run.expected_us // run.spec.rows
         row = RunRecord(run.task, spec, run.attempt, each_us, run.account, run.connection_number)
-        row.canceled, row.counted = run.canceled, run.counted
+        row.counted = run.counted
         self._runs[spec.task_id] = row
-        if row.canceled:
-            self._outbox.put(self._peer, RunCancel(spec.task_id, self._index, row.attempt))
         return places - row.load[0], work_us - row.load[1]
 
     def _rows_of(self, result: RunResult) -> list[RunResult]:

@@ -23,6 +23,8 @@ from scaler.actors.messages.adoption import FindRun, FindRuns, NotHeld, RunAdopt
 from scaler.actors.messages.jobs import OwnersChanged, RequestJob
 from scaler.actors.messages.objects import ObjectLost, StoreObject
 from scaler.actors.messages.tasks import (
+    RangeEnded,
+    ReturnedRows,
     RunLost,
     RunRecalled,
     StartRequested,
@@ -46,7 +48,7 @@ from scaler.keys.allowed import Lockout, OwnerTerms
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import AT_END, JobAnswerKind, JobRequest, JobResponse, JobVerb
 from scaler.wire.messages.common import InstructionKind, TaskStatus
-from scaler.wire.messages.rows import pack, unpack
+from scaler.wire.messages.rows import pack, part_of, unpack
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 from tests.support.services import services
@@ -343,24 +345,32 @@ def test_rows_travel_as_ranges_once_their_duration_is_known(bench: Bench, tmp_pa
                 ready.spec.task_id, 0, ready.attempt, TaskStatus.SUCCESS, blocks, 1, (), rows=rows, statuses=failed
             )
             bench.tell(ready.task, TaskAssigned(scene.worker_ref, {ready.task: ready.attempt}), result)
-        rows = actor._context.split(parted.spec, (scene.worker_ref, parted.attempt))
-        assert len(rows) == 8
-        assert actor._context.split(parted.spec) == (), "it is split already"
+        early = RunResult(parted.spec.task_id, 0, parted.attempt, 0, pack([b"8", b"9"]), 1, (), rows=2, running=4)
+        bench.tell(parted.task, TaskAssigned(scene.worker_ref, {parted.task: parted.attempt}), early)
+        again = {first: (ready.spec.rows, ready.goes_first) for first, ready in scene.submitted().items()}
+        assert again == {10: (0, True), 12: (4, True)}, "row 11 goes on"
+        assert (sorted(actor._tasks), actor._tasks.ranges) == ([10, 11, 12], {12: 4})
         scene.run_all()
         bench.advance(WRITE_SECONDS)
         scene.run_all()
         found = scene.results()
         assert found == {
             **{row: (statuses[row], b"%d" % row) for row in range(8)},
+            **{row: (0, b"%d" % row) for row in (8, 9)},
             **{16 + row: (0, b"%d" % row) for row in range(4)},
         }
-        assert actor._rows.n_submitted == ROWS - 12
+        assert actor._rows.n_submitted == ROWS - 14
         assert [(each.row, each.n_rows) for each in scene.record.results(0, ROWS, 2**40)] == [
             (0, 1),
             (1, 1),
             (2, 6),
+            (8, 2),
             (16, 4),
         ]
+        actor.end_tasks()
+        returned = ReturnedRows(part_of(parted.spec, 6, 2))
+        bench.tell(scene.job, RangeEnded(actor._context, part_of(parted.spec, 4, 4).task_id, [], None, [returned]))
+        assert (12 in actor._tasks, actor._rows.n_submitted) == (False, 4), "the job was cancelled: its rows are open"
     finally:
         scene.folder.close()
 

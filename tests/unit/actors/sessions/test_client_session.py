@@ -10,7 +10,7 @@ import pytest
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
-from scaler.ids import ClientId, ObjectId, TaskId, content_id
+from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.codec import encode
@@ -18,11 +18,13 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientHeartbeat,
     ClientHeartbeatEcho,
+    ExplainRequest,
+    ExplainResponse,
     Task,
     TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.columns import ROWS_MOST
+from scaler.wire.messages.columns import ROWS_MOST, Batch
 from scaler.wire.messages.common import (
     HelloReply,
     HelloRequest,
@@ -33,7 +35,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
-from scaler.wire.messages.rows import pack
+from scaler.wire.messages.rows import pack, row_ids
 from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
 from tests.support.configs import scheduler_config
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
@@ -536,6 +538,77 @@ def test_only_unknown_rows_of_a_resubmitted_range_start_and_each_as_a_task(simul
     agent = simulation.agent(1)
     simulation.advance(5.0)
     assert sorted(run.task_id[-1] for run in agent.started) == [0, 1, 2, 3, 4], "each once"
+
+
+class RangeScene:
+    """A range of five rows of one client, at the only worker."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation, self.client = simulation, simulation.client()
+        self.agent = simulation.agent(1, lambda _run: Outcome(seconds=0.001), takes_rows=True)
+        self.client.submit(1)
+        simulation.advance(1.0)  # from now on, the duration of the function is known
+        self.agent.execute = slow
+        (self.session,) = simulation.sessions(ClientSession)
+        self.spec = Task(TaskId(b"prefix--" + bytes(8)), FUNCTION_ID, pack([b"a"] * 5), b"", rows=5)
+        self.rows = row_ids(self.spec.task_id, 5)
+        self.client.say(self.spec)
+        simulation.run()
+
+    def ended(self) -> dict[TaskId, TaskStatus]:
+        """Return how the rows have ended that the client knows."""
+        results = [each for each in self.client.said(TaskResult) if each.task_id[:8] == self.rows[0][:8]]
+        return {row: each.status for each in results for row in row_ids(each.task_id, each.rows)}
+
+
+@pytest.fixture
+def scene(simulation: Simulation) -> RangeScene:
+    return RangeScene(simulation)
+
+
+def test_of_a_range_that_ends_early_done_rows_are_reported_and_the_others_stay_open(scene: RangeScene) -> None:
+    session, rows, client = scene.session, scene.rows, scene.client
+    task = session._tasks[rows[0]]
+    scene.agent.end_early(rows[0], 1)
+    scene.simulation.run()
+    assert scene.ended() == {rows[0]: TaskStatus.SUCCESS}
+    assert (list(session._tasks), session._tasks.ranges) == ([rows[1], rows[2]], {rows[2]: 3})
+    assert (session._tasks[rows[1]], session.statistics()["tasks"], session._owner.tasks) == (task, 4, 4)
+    client.say(ExplainRequest(rows[3], GraphId(NO_ID)))
+    scene.simulation.advance(1.0)
+    assert client.said(ExplainResponse)[-1].state == "running", "its range is queued at the worker"
+    client.say(TaskCancel(rows[0], rows=5))
+    scene.simulation.advance(1.0)
+    assert session.statistics()["tasks"] == 0
+    assert scene.ended() == {rows[0]: TaskStatus.SUCCESS, **dict.fromkeys(rows[1:], TaskStatus.CANCELED)}
+
+
+def test_rows_of_a_range_that_was_cancelled_before_it_ended_early_are_not_opened_again(scene: RangeScene) -> None:
+    scene.session.actor_ref.send(Batch[TaskCancel]([TaskCancel(scene.rows[0], rows=5)]))
+    scene.agent.end_early(scene.rows[0], 1)
+    scene.simulation.advance(1.0)
+    first, *others = scene.rows
+    assert scene.ended() == {first: TaskStatus.SUCCESS, **dict.fromkeys(others, TaskStatus.CANCELED)}
+    assert (scene.session.statistics()["tasks"], scene.session._owner.tasks) == (0, 0)
+
+
+def test_a_range_that_ends_early_after_its_client_has_left_opens_nothing(scene: RangeScene) -> None:
+    scene.client.leave()
+    scene.agent.end_early(scene.rows[0], 1)
+    scene.simulation.advance(1.0)
+    assert scene.session._owner.tasks == 0
+    scene.simulation.check_empty()
+
+
+def test_rows_of_a_lost_range_run_again_alone_and_can_adopt_their_runs(scene: RangeScene) -> None:
+    scene.agent.die()
+    scene.simulation.advance(10.0)
+    assert list(scene.session._tasks) == scene.rows
+    assert {task_id for _, task_id in scene.simulation.tree.adoptions.known} == set(scene.rows)
+    other = scene.simulation.agent(2)
+    scene.simulation.advance(5.0)
+    assert sorted(run.task_id for run in other.started) == scene.rows
+    assert scene.ended() == dict.fromkeys(scene.rows, TaskStatus.SUCCESS)
 
 
 @pytest.mark.parametrize("place", ["scheduler", "agent"])

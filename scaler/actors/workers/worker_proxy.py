@@ -293,8 +293,7 @@ class WorkerProxy(Actor):
                 expected_us += work_us
                 continue
             rows = run.spec.rows
-            if rows or not is_single:
-                result = checked(rows, result)  # noqa: PLW2901
+            result = result if is_single and not rows else checked(rows, result)  # noqa: PLW2901
             del runs[result.task_id]
             recent[result.task_id] = name
             places, work_us = self._end_range(run, result) if result.running else run.load

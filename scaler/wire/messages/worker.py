@@ -39,9 +39,6 @@ from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, R
 HELD_RUN = struct.Struct("<16sIHI")
 """The encoding of a run that an agent still has: task id, attempt, position of the worker, and number of rows."""
 
-NO_ROW = 2**32 - 1
-"""The value of `RunResult.running` for a range that ended early while none of its rows ran."""
-
 RANDOM_HASHES = 1
 """The value of `text_hash` for workers whose user has requested random hash seeds."""
 
@@ -192,7 +189,7 @@ class RunResult:
     """if the status is success: the status of each row as a byte; empty: all rows succeeded"""
     running: U32 = 0
     """0, unless the range ended early, after its first `rows` rows, of which there may be none: then 1 + the number of
-    the row that is a run of its own from now on, with this attempt, or `NO_ROW`; all other rows return to the scheduler
+    the row that is a run of its own from now on, with this attempt; all other rows return to the scheduler
     """
 
 

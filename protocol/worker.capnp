@@ -162,7 +162,7 @@ struct RunResult {
   location @10 :List(Data);      # where the agent keeps the result, see README.md; empty: it is in the frames or the payload
   rows @11 :Data;                # UInt32 column: as in RunTask: these rows have ended; success: the payload has a block for each
   statuses @12 :List(Data);      # success of rows: the status of each row as a byte; empty = all succeeded
-  running @13 :Data;             # UInt32 column: not 0: the task ended early, see README.md; 1 + number of the row that goes on; 2^32 - 1 = none
+  running @13 :Data;             # UInt32 column: not 0: the task ended early, see README.md; 1 + number of the row that goes on
 }
 
 struct ObjectKept {

@@ -85,7 +85,7 @@ class Ledger:
         Stored results without a newer open attempt are included, because a new scheduler does not know them.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
-        return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker, run.rows) for run in runs[:HELD_MOST])
+        return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker, _rows_of(run)) for run in runs[:HELD_MOST])
 
     def owners_of_held(self) -> bytes:
         """Return the owner tags of the runs that `held` names, in the same order."""
@@ -355,3 +355,8 @@ class Ledger:
 
 def _key(result: RunResult) -> ResultKey:
     return result.task_id, result.attempt, result.running
+
+
+def _rows_of(run: RunTask | RunResult) -> int:
+    """Return the number of rows that a hello names; of a range that has ended early, those up to the running one."""
+    return run.running or run.rows if isinstance(run, RunResult) else run.rows

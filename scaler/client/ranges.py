@@ -29,7 +29,7 @@ class OpenRanges:
         self._rows: dict[TaskId, int] = {}
         """id of a range -> number of its rows"""
         self._by_map: dict[bytes, list[int]] = {}
-        """prefix of the ids of a map -> the numbers of the first rows of its ranges, and of some that have ended"""
+        """prefix of the ids of a map -> the sorted numbers of the first rows of its ranges"""
         self._ended: dict[TaskId, bytearray] = {}
         """id of a range of which some rows have ended -> one byte for each row, 1 if the row has ended, else 0"""
 
@@ -45,11 +45,7 @@ class OpenRanges:
         """Add a range that is about to be submitted."""
         self._rows[task_id] = rows
         prefix, number = task_id[:PREFIX_BYTES], index_of(task_id)
-        firsts = self._by_map.setdefault(prefix, [])
-        if firsts and firsts[-1] >= number:
-            insort(firsts, number)
-        else:
-            firsts.append(number)
+        insort(self._by_map.setdefault(prefix, []), number)
         self._window.weigh(task_id, rows)
 
     def restore_weights(self) -> None:
@@ -62,17 +58,12 @@ class OpenRanges:
         rows = self._rows.pop(task_id, 0)
         if rows:
             self._ended.pop(task_id, None)
-            self._forget_first(task_id[:PREFIX_BYTES])
-        return rows
-
-    def _forget_first(self, prefix: bytes) -> None:
-        firsts = self._by_map[prefix]
-        if len(firsts) > 2 * len(self._rows) + 16 or not self._rows:
-            left = [number for number in firsts if TaskId(prefix + number.to_bytes(8, "big")) in self._rows]
-            if left:
-                self._by_map[prefix] = left
-            else:
+            prefix, number = task_id[:PREFIX_BYTES], index_of(task_id)
+            firsts = self._by_map[prefix]
+            del firsts[bisect_right(firsts, number) - 1]
+            if not firsts:
                 del self._by_map[prefix]
+        return rows
 
     def clear(self) -> None:
         """Remove all ranges."""
@@ -84,7 +75,7 @@ class OpenRanges:
         firsts = self._by_map.get(prefix, ())
         at = bisect_right(firsts, number) - 1
         first = TaskId(prefix + firsts[at].to_bytes(8, "big")) if at >= 0 else None
-        return first if first is not None and number - firsts[at] < self._rows.get(first, 0) else None
+        return first if first is not None and number - firsts[at] < self._rows[first] else None
 
     def has_open(self, task_id: TaskId) -> bool:
         """Return whether a range has this row, and the row has not ended."""
@@ -147,17 +138,24 @@ class OpenRanges:
             if not any(known[row - begin : row - begin + (each.rows or 1)]):
                 yield each, entry if each.rows else (part_of(entry[0], row, 1), *entry[1:])
 
-    # New sessions
+    # Rows that are resubmitted
 
     def submit_alone(self, unsent: Container[TaskId], most: int) -> None:
-        """Replace ranges by a task for each row that has not ended: those that may have been sent, or exceed `most`."""
+        """Replace ranges by single tasks: those that may have been sent, or have more than `most` rows."""
         for first, n_rows in list(self._rows.items()):
             if first not in unsent or n_rows > most:
-                entry, ended = self._tasks.pop(first), self._ended.get(first)
-                self.forget(first)
-                for row, single in enumerate(split_entry(entry)):
-                    if ended is None or not ended[row]:
-                        self._tasks[single[0].task_id] = single
+                self.expand(first)
+
+    def expand(self, first: TaskId) -> None:
+        """Replace a range, if there is one with this id, by a task for each row that has not ended."""
+        if first not in self._rows:
+            return
+        entry, ended = self._tasks.pop(first), self._ended.get(first)
+        self.forget(first)
+        self._window.end((first,))
+        for row, single in enumerate(split_entry(entry)):
+            if ended is None or not ended[row]:
+                self._tasks[single[0].task_id] = single
 
 
 class TakenRows(NamedTuple):

@@ -389,6 +389,8 @@ class WorkerProxy(Actor):
         for response in responses:
             run = self._runs.get(response.task_id)
             rows = 0 if run is not None and run.spec.rows else response.rows
+            if rows:
+                self._free(*self._orphans.drop(response.attempt, ()))
             yield from ((task_id, response.attempt) for task_id in row_ids(response.task_id, rows))
 
     @handles(Batch[RunBlocked])

@@ -258,7 +258,7 @@ class Calls(Protocol):
     @property
     def graphs(self) -> Container[object]: ...
 
-    def add(self, entry: Entry) -> None: ...
+    def resubmit(self, entry: Entry) -> None: ...
 
     def add_graph(self, graph: GraphEntry) -> None: ...
 
@@ -329,7 +329,7 @@ class LargeResults:
                 first = replace(
                     call[0], priority=with_user_priority(call[0].priority, MOST - 1)
                 )  # before all but a wanted one
-                self._calls.add((first, unread, *call[1:]))
+                self._calls.resubmit((first, unread, *call[1:]))
         for graph in graphs.values():
             self._calls.add_graph(graph)
 

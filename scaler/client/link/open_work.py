@@ -145,6 +145,11 @@ class OpenWork:
             else:
                 self._send_task(entry)
 
+    def resubmit(self, entry: Entry) -> None:
+        """Submit a task again whose result was lost. It may be the first row of a range whose other rows are open."""
+        self._ranges.expand(entry[0].task_id)
+        self.add(entry)
+
     def claim(self, entries: Iterable[Entry]) -> None:
         """Add claims of results before all other open tasks: agents keep the results only for a while."""
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
@@ -557,10 +562,10 @@ class OpenWork:
         waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)
         unsent = [*self.out, *waiting]
         mark_possibly_started(self._tasks, self.graphs, unsent)  # before any is queued again
+        self._ranges.submit_alone({item.task_id for item in unsent if type(item) is Task}, self.window.tasks_most)
         self.large.start_over(has_ended=in_transit is not None)
         if in_transit is not None:
             self._refusals.on_dead_scheduler(in_transit, unacknowledged)
-        self._ranges.submit_alone({item.task_id for item in unsent if type(item) is Task}, self.window.tasks_most)
         self._drop_refused()
         self.out = [item for item in (*unacknowledged, *self.out) if is_withdrawal(item)]
         self.out.extend(map(as_sent, self._stored.values()))

@@ -17,7 +17,7 @@ from scaler.store.store import ValueStore
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import pack
+from scaler.wire.messages.rows import pack, row_id
 from scaler.wire.messages.worker import (
     HELD_OWNER,
     HELD_RUN,
@@ -306,6 +306,21 @@ def test_an_acknowledged_result_that_stays_is_reported_to_each_new_scheduler(
     ]
     values.drop(ObjectId(run.task_id), reported.location)
     assert (ledger.held(), ledger.results()) == (b"", [])
+
+
+@pytest.mark.parametrize(("ended", "running"), [(0, 1), (0, 3), (2, 3)])
+def test_a_hello_names_the_rows_that_the_result_of_a_range_that_ended_early_is_about(
+    ledger: Ledger, ended: int, running: int
+) -> None:
+    rows = replace(task(), task_id=TaskId(bytes(16)), payload=pack([b""] * 4), rows=4)
+    ledger.add([rows])
+    payload = pack([b""] * ended) if ended else b""
+    short = replace(result(rows), payload=payload, rows=ended, running=running)
+    (reported,) = ledger.finish(Batch[RunResult]([short]))
+    ledger.keep_for_new_session()
+    going_on = HELD_RUN.pack(row_id(rows.task_id, running - 1), rows.attempt, 0, 0)
+    assert ledger.held() == going_on + HELD_RUN.pack(rows.task_id, rows.attempt, 0, running)
+    assert ledger.results() == [reported]
 
 
 def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple[Ledger, NodeValues]) -> None:

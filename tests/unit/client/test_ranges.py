@@ -10,7 +10,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.ids import ObjectId, TaskId, index_of
 from scaler.wire.messages.client import Task, TaskCancel, TaskResult
 from scaler.wire.messages.columns import ROWS_MOST
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.messages.common import LOST, InstructionKind, ObjectInstruction, ObjectResponse
 from scaler.wire.messages.rows import pack, row_ids
 
 FIRST = TaskId(b"prefix--" + (10).to_bytes(8, "big"))
@@ -152,3 +152,29 @@ def test_a_range_longer_than_the_window_of_the_scheduler_is_sent_as_single_tasks
     assert [item.rows for item in work.out if type(item) is Task] == [0, 0, 0]
     work.on_results([result_of(0)])
     assert [item.task_id for item in work.out if type(item) is Task] == row_ids(FIRST, 4)
+
+
+@pytest.mark.parametrize("in_transit", [None, []])
+def test_the_result_of_the_first_row_is_claimed_while_other_rows_are_open(
+    work: OpenWork, sink: Sink, in_transit: list[Any] | None
+) -> None:
+    work.on_results([TaskResult(FIRST, 0, b"", 20_000)])
+    work.start_over([], in_transit)
+    sent = [(item.task_id, item.payload) for item in work.out if type(item) is Task]
+    assert sent == [(FIRST, b""), *zip(row_ids(FIRST, 4)[1:], BLOCKS[1:], strict=True)]
+    work.on_results([TaskResult(FIRST, 0, b"", 20_000), *map(result_of, (1, 2, 3))])
+    assert [index_of(each.task_id) for each in sink.ended] == [10, 11, 12, 13]
+    assert work.n_open == 0
+
+
+def test_the_first_row_can_be_made_again_while_other_rows_are_open(work: OpenWork, sink: Sink) -> None:
+    work.on_results([TaskResult(FIRST, 0, b"", 20_000), result_of(2)])
+    work.large.on_objects([ObjectResponse(ObjectId(FIRST), LOST, (), reason="its host left")])
+    again = Sink()
+    work.large.request(ObjectId(FIRST), again)
+    assert [(item.task_id, item.payload, item.rows) for item in work.out if type(item) is Task] == [(FIRST, b"a", 0)]
+    work.on_results([result_of(1), result_of(3)])
+    assert [index_of(each.task_id) for each in sink.ended] == [10, 12, 11, 13]
+    assert work.n_open == 1
+    work.on_results([result_of(0)])
+    assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})

@@ -206,6 +206,7 @@ def test_a_held_range_that_ends_early_returns_the_other_rows_to_their_tasks(held
 def test_a_held_range_that_its_agent_returns_is_returned_to_the_tasks_of_its_rows(held: Scene) -> None:
     held.tell(Batch[RecallResponse]([RecallResponse(FIRST, INDEX, 1, 4)]))
     assert [task.take() for task in held.tasks[:2]] == [[RunRecalled(1)]] * 2
+    assert (held.actor.load, len(held.actor._orphans)) == ((0, 0), 0)
 
 
 def test_rows_of_a_held_range_are_cancelled_one_by_one(held: Scene) -> None:

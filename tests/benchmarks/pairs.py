@@ -3,6 +3,7 @@
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python --tasks 50000 --pairs 15
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python --local
+    python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python --cases prints nests large
 
 For each pair, both versions start a scheduler, a cluster of two workers and a client of their own, at an address of
 TCP; with `--local`, at the one that a local cluster chooses by itself. Then each case is run in turn: old, new, new,
@@ -31,6 +32,8 @@ from typing import NamedTuple, TypeAlias
 from _report import interval
 
 CASES = ("map_rate", "submit_rate", "latency", "fib_8", "graph_tree")
+SPECIAL = ("prints", "nests", "large")
+"""maps in which something happens to each row: it prints a line, waits for a nested task, or returns 20 kB"""
 
 PROGRAM = r"""
 import json, sys, time
@@ -42,6 +45,11 @@ address, n_tasks = sys.argv[1] or None, int(sys.argv[2])
 def noop(x): return x
 def inc(x): return x + 1
 def add(a, b): return a + b
+def prints(x):
+    print(x)
+    return x
+def nests(client, x): return client.submit(noop, x).result()
+def large(x): return bytes(20_000)
 def fib(client, n):
     if n < 2:
         return n
@@ -50,6 +58,9 @@ def fib(client, n):
 
 def check(value, expected):
     assert value == expected, (value, expected)
+
+def mapped(function, rows):
+    check(len(client.map(function, rows)), len(rows))
 
 def trips():
     times = []
@@ -91,6 +102,9 @@ cases = {
         lambda: check(sum(f.result() for f in [client.submit(noop, i) for i in range(n_tasks)]), total)),
     "latency": trips,
     "fib_8": lambda: seconds(lambda: check(client.submit(fib, client, 8).result(), 21)),
+    "prints": lambda: seconds(lambda: mapped(prints, [(i,) for i in range(n_tasks // 10)])),
+    "nests": lambda: seconds(lambda: mapped(nests, [(client, i) for i in range(n_tasks // 100)])),
+    "large": lambda: seconds(lambda: mapped(large, [(i,) for i in range(n_tasks // 10)])),
     "graph_tree": lambda: seconds(lambda: check(client.get(graph, [root])[root], sum(range(2500)) + 2500)),
 }
 this = psutil.Process()
@@ -187,6 +201,8 @@ def main() -> None:
     parser.add_argument("new", help="the interpreter of an environment with the new version")
     parser.add_argument("--tasks", type=int, default=50_000, help="tasks of the rates (default: 50000)")
     parser.add_argument("--pairs", type=int, default=15, help="how many pairs (default: 15)")
+    cases = f"of {', '.join((*CASES, *SPECIAL))} (default: {', '.join(CASES)})"
+    parser.add_argument("--cases", nargs="+", default=CASES, choices=(*CASES, *SPECIAL), metavar="CASE", help=cases)
     parser.add_argument("--local", action="store_true", help="the address that a local cluster chooses by itself")
     options = parser.parse_args()
     pairs: list[Pair] = []
@@ -198,7 +214,7 @@ def main() -> None:
             standing(second, options.tasks, options.local) as other,
         ):
             both = (other, one) if swap else (one, other)
-            pairs.append({name: row for case in CASES for name, row in measured(both, case, swap).items()})
+            pairs.append({name: row for case in options.cases for name, row in measured(both, case, swap).items()})
         print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr)
     print(
         "| case        |         old |         new | ratio | 95 % of the median | processor time | 95 % of the median |"

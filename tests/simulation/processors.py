@@ -333,7 +333,8 @@ class ProcessorModel(Party):
             self._send_results()
         rows.is_over = True
         row, _ = self._tasks[first - 1]
-        while self._ranges.pop(self._answered + 1, None) is rows:
+        while self._ranges.get(self._answered + 1) is rows:
+            del self._ranges[self._answered + 1]
             skipped, _ = self._tasks[self._answered]
             self.agent.record.end(script_of(skipped).key, skipped.attempt, True)
             self._answered += 1

@@ -336,7 +336,7 @@ class WorkerProxy(Actor):
         """Return the rows of a range that has ended early to their tasks, except rows that have ended, and the running
         one.
         """
-        kept = {*row_ids(result.task_id, result.rows), row_id(result.task_id, result.running - 1)}
+        kept = {row_id(result.task_id, row) for row in (*range(result.rows), result.running - 1)}
         for task_id, run in list(self._runs.items()):
             if run.attempt == result.attempt and not run.spec.rows and task_id not in kept:
                 del self._runs[task_id]

@@ -141,7 +141,8 @@ class Recall:
         if not results_seen < processor.progress.executing <= due.after:
             self.watch(processor)
             return
-        taken = processor.take_back(range(due.after - results_seen, due.withheld_to - results_seen))
+        after = processor.last_number(due.after)  # the processor answers for the other rows of the range that it runs
+        taken = processor.take_back(range(after - results_seen, due.withheld_to - results_seen))
         if processor.held:
             processor.held_us = inf
         if taken:

@@ -203,6 +203,15 @@ def test_a_held_range_that_ends_early_returns_the_other_rows_to_their_tasks(held
     assert (held.actor.load, len(held.actor._orphans)) == ((0, 0), 1), "the result of row 0 is kept"
 
 
+def test_a_held_range_of_which_no_row_has_a_result_returns_all_but_the_running_one(held: Scene) -> None:
+    held.tell(AdoptRun(held.refs[2], part_of(RANGE, 0, 1), 1, 0, None))
+    held.forget()
+    finish(held, result_of(0, running=2))
+    assert [task.take() for task in held.tasks[:3]] == [[], [RunRecalled(1)], [RunRecalled(1)]]
+    finish(held, single(1))
+    assert (held.actor.load, len(held.actor._orphans)) == ((0, 0), 0)
+
+
 def test_a_held_range_that_its_agent_returns_is_returned_to_the_tasks_of_its_rows(held: Scene) -> None:
     held.tell(Batch[RecallResponse]([RecallResponse(FIRST, INDEX, 1, 4)]))
     assert [task.take() for task in held.tasks[:2]] == [[RunRecalled(1)]] * 2

@@ -154,6 +154,18 @@ def test_a_cancelled_range_ends_with_the_row_that_is_interrupted(bench: Ranges) 
     assert bench.queued() == []
 
 
+def test_a_cancelled_range_of_which_a_row_runs_is_not_taken_back(bench: Ranges) -> None:
+    task, rows = bench.run_range(1)
+    behind = bench.range()
+    bench.run(behind)
+    bench.cancel(task)
+    bench.wait(SETTLE_SECONDS)
+    assert (bench.results(), bench.queued()) == ([], [(behind.task_id, 4)])
+    bench.ended(task, 1, running=2)
+    bench.answered(single(rows[1], CANCELED, rows=3), single(behind.task_id, CANCELED, rows=4))
+    assert bench.results() == [(task.task_id, SUCCESS, 1, 2), (rows[1], CANCELED, 0, 0)]
+
+
 def test_a_cancelled_range_that_has_not_started_ends_as_one_task(bench: Ranges) -> None:
     task, _ = bench.run_range()
     bench.cancel(task)

@@ -69,8 +69,14 @@ def _returned_rows_are_lost() -> Patches:
     return _returning(lambda returned, _running: returned[:-1])
 
 
-def _failures_of_rows_are_forgotten() -> Patches:
-    return _returning(lambda returned, _running: [each._replace(event=None, worker=None) for each in returned])
+def _rows_are_not_retried() -> Patches:
+    ended_rows = TaskActor._ended_rows
+
+    def never(self: TaskActor, result: Any, worker: Any) -> Any:
+        with patch.object(scaler.actors.tasks.task, "retry_reason", lambda *_: ""):
+            return ended_rows(self, result, worker)
+
+    return patch.object(TaskActor, "_ended_rows", never)
 
 
 def _a_crash_blames_the_row_before() -> Patches:
@@ -158,8 +164,8 @@ ROWS = (
     Mutant("last-row", "a part of a range that returns has its last row wrong", _returned_rows_repeat_one, KINDS),
     Mutant("last-single", "of rows that return as tasks the last one is wrong", _single_rows_repeat_one, KINDS),
     Mutant("began", "a row that has begun returns", _the_running_row_returns_too, KINDS),
-    Mutant("returned", "of the rows that return the last ones are lost", _returned_rows_are_lost, KINDS),
-    Mutant("row-retries", "rows that return forget how they ended", _failures_of_rows_are_forgotten, KINDS),
+    Mutant("returned-last", "of the rows that return the last ones are lost", _returned_rows_are_lost, KINDS),
+    Mutant("row-retries", "a row of a range is not tried again", _rows_are_not_retried, KINDS),
     Mutant("row-places", "a range is counted as one place at a worker", _a_range_is_one_place),
     Mutant("row-turns", "a range is counted as one row of a turn", _a_range_is_one_row_of_a_turn, ("shared",)),
     Mutant("row-ends", "a range that has ended is one open task less", _a_range_ends_as_one_task, KINDS),

@@ -34,6 +34,7 @@ from scaler.actors.vocabulary.task_states import (
     FAILED,
     FINAL,
     READY,
+    RUNNING,
     Event,
     State,
     next_state,
@@ -57,8 +58,11 @@ class TaskHistory:
         """whether its attempt may have a number of a former scheduler"""
         self.worker: ActorRef | None = None
         self.events: list[Event] = []
-        self.is_range = moved.spec.rows > 0
-        """whether it is a range; a range ends without an event when it is split into one task for each row"""
+        self.rows = moved.spec.rows
+        """the number of rows of a range, which ends without an event when its rows have ended, or return; else 0"""
+        if moved.event != SUBMITTED:  # rows of a range that has ended early: they were in that range until now
+            self.state, self.worker = RUNNING, moved.worker
+            self.attempt = 0 if moved.worker is None else moved.attempt  # without a worker, it is the next attempt
 
     @property
     def has_ended(self) -> bool:
@@ -69,6 +73,8 @@ class TaskHistory:
         assert not self.has_ended, f"{moved} arrives after the end"
         assert self.state is not None
         self.events.append(moved.event)
+        if self.rows and moved.spec.rows != self.rows:
+            return  # about rows that have ended before the others, or about the row that goes on
         if moved.event == BROKE:
             self.state = None
             return
@@ -116,6 +122,8 @@ class Audit(Actor):
             self.tasks[moved.task] = TaskHistory(moved)
             return
         assert moved.worker is None or moved.worker in self.workers, f"{moved} at a worker that never joined"
+        if moved.task not in self.tasks:
+            self.tasks[moved.task] = TaskHistory(moved)
         self.tasks[moved.task].add(moved)
 
     @handles(PeerJoined)
@@ -178,6 +186,6 @@ class Audit(Actor):
         open_tasks = {
             task
             for task, history in self.tasks.items()
-            if not (history.has_ended or (history.is_range and task.is_stopped()))
+            if not (history.has_ended or (history.rows and task.is_stopped()))
         }
         assert {task for task in self.tasks if not task.is_stopped()} == open_tasks

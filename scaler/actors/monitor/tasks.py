@@ -43,7 +43,7 @@ _OPEN = ("inactive", "running", "canceling")
 
 class _Record:
     __slots__ = (
-        "assigned", "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function",
+        "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function",
         "function_name", "graph_id", "name", "owner", "peak_bytes", "reason", "short_id", "started_us", "state",
         "submitted_us", "task_id", "worker",
     )  # fmt: skip
@@ -59,16 +59,8 @@ class _Record:
         self.owner = self.client_label = ""
         self.state = ""
         self.worker = self.reason = ""
-        self.assigned = -1
-        """the number of the attempt that was assigned last"""
         self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
         self.duration_us = self.cpu_us = self.peak_bytes = 0
-
-    def is_new_move(self, moved: TaskMoved) -> bool:
-        """Return whether a move is new. The rows of a split range repeat the moves of the range."""
-        if moved.event == SUBMITTED:
-            return not self.submitted_us or self.ended_us > 0
-        return moved.event != ASSIGNED or moved.attempt != self.assigned
 
     def measure(self, result: RunResult, now_us: int) -> None:
         """Store the duration and profile of a run that has ended. The task may run again."""
@@ -133,8 +125,6 @@ class SampledTasks:
         if record is None:
             names = self._names
             record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
-        if not record.is_new_move(moved):
-            return
         self._touch(record)
         record.name, record.client_id, record.graph_id = spec.name, moved.client_id, moved.graph_id
         record.owner, record.client_label = moved.owner, moved.client_label
@@ -142,7 +132,7 @@ class SampledTasks:
         if moved.event == SUBMITTED:
             record.submitted_us = now_us
         if moved.event == ASSIGNED:
-            record.attempt, record.assigned = record.attempt + 1, moved.attempt
+            record.attempt += 1
         if moved.worker is not None:
             record.worker = self._names.of_worker(moved.worker)
         if moved.state not in _OPEN:

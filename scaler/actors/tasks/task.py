@@ -281,26 +281,19 @@ class TaskActor(Actor):
                 returned += [ReturnedRows(each) for each in calls_of(part_of(spec, begin, end - begin))]
             elif end > begin:
                 returned.append(ReturnedRows(part_of(spec, begin, end - begin)))
-        if result.rows:
-            self._report_ended_rows(result, worker)
         self._return_rows(returned, results, part_of(spec, row, 1) if result.running else None)
 
     def _ended_rows(self, result: RunResult, worker: ActorRef) -> tuple[list[TaskResult], list[ReturnedRows]]:
-        """Return the results of rows that have ended, and the rows that are retried."""
-        spec, ended = self._spec, self._context.ended
-        if not (result.statuses and spec.options):
-            results = [replace(result, running=0)] if result.rows else []
-        else:
-            results = rows_of(replace(result, running=0))
-        options = self._context.read_options(spec.options) if spec.options else None
+        """Report the rows that have ended, and return their results, and the rows that are retried."""
+        spec, ended, result = self._spec, self._context.ended, replace(result, running=0)
+        options = self._context.read_options(spec.options) if spec.options and result.statuses else None
         final: list[TaskResult] = []
         retried: list[ReturnedRows] = []
-        for each in results:
+        for each in rows_of(result) if options is not None or result.rows < 2 else [result]:
             if each.status and options is not None and retry_reason(options, each, 0):
-                row = row_of(spec, each.task_id)
-                assert row is not None
-                retried.append(ReturnedRows(part_of(spec, row, 1), each, worker))
+                retried.append(ReturnedRows(self._part_of(each), each, worker))
                 continue
+            self._report_ended_rows(each, worker)
             ended[each.status] += each.rows or 1
             what = each.task_id, each.status, each.payload, 0, b"", each.rows, each.statuses, each.duration_us
             for other in each.statuses.replace(b"\0", b""):
@@ -308,6 +301,20 @@ class TaskActor(Actor):
                 ended[other] += 1
             final.append(TaskResult(*what))
         return final, retried
+
+    def _part_of(self, result: RunResult) -> Task:
+        row = row_of(self._spec, result.task_id)
+        assert row is not None
+        return part_of(self._spec, row, result.rows or 1)
+
+    def _report_ended_rows(self, result: RunResult, worker: ActorRef) -> None:
+        events, has_failed = self._context.events, result.status or result.statuses
+        if not (has_failed or events.followed) or events.listener is None:
+            return
+        if has_failed or any(row in (events.followed or ()) for row in row_ids(result.task_id, result.rows)):
+            event, state = EVENT_OF_STATUS[result.status], states.FAILED if result.status else SUCCEEDED
+            shown = states.shown_state(state, result.status)
+            self._send_moved(event, shown, worker, result.failure, result, self._part_of(result))
 
     def _return_rows(
         self, returned: list[ReturnedRows], results: Sequence[TaskResult] = (), running: Task | None = None
@@ -324,14 +331,6 @@ class TaskActor(Actor):
         self._spec = running
         if self._state is states.CANCELING:  # the worker proxy had no such run yet
             self._enter_canceling()
-
-    def _report_ended_rows(self, result: RunResult, worker: ActorRef) -> None:
-        events = self._context.events
-        followed = events.followed or ()
-        if result.statuses or any(row in followed for row in row_ids(result.task_id, result.rows)):
-            spec = part_of(self._spec, 0, result.rows)
-            result = replace(result, rows=spec.rows, running=0)
-            self._send_moved(FINISHED, states.shown_state(SUCCEEDED), worker, "", result, spec)
 
     @handles(CancelTask)
     def _cancel(self, cancel: CancelTask) -> None:

@@ -57,7 +57,8 @@ class HeldRun(NamedTuple):
 def held_by(hello: WorkerHello) -> list[HeldRun]:
     """Return the runs in the hello of an agent, `HELD_MOST` at most, with one entry for each row of a range.
 
-    The tag of the owner is 0 if the hello does not name the owner.
+    The tag of the owner is 0 if the hello does not name the owner. Of a range that has ended early, a hello may name the
+    running row twice: alone, and with the rows before.
     """
     owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
     runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)
@@ -66,7 +67,11 @@ def held_by(hello: WorkerHello) -> list[HeldRun]:
         for (task_id, attempt, worker, n_rows), owner in runs
         for row in row_ids(task_id, min(n_rows, ROWS_MOST))
     )
-    return list(islice(rows, HELD_MOST))
+    held: dict[tuple[TaskId, int], HeldRun] = {}
+    for run in islice(rows, HELD_MOST):
+        if run.is_row or run[:2] not in held:
+            held[run[:2]] = run
+    return list(held.values())
 
 
 def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[HeldRun]], list[RunCancel]]:

@@ -7,8 +7,7 @@ import pytest
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.tasks import SampledTasks, rows_of
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.vocabulary.events import SUBMITTED
-from scaler.actors.vocabulary.task_states import ASSIGNED, RETRIED
+from scaler.actors.vocabulary.task_states import RETRIED
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack, row_ids
@@ -74,13 +73,3 @@ def test_a_result_without_the_rows_of_its_range_counts_for_each_row(ended: Move)
         result = replace(moved.result, rows=rows, status=TaskStatus.CANCELED)
         shown = list(rows_of(replace(moved, spec=replace(moved.spec, rows=3), result=result)))
         assert [row.spec.task_id for row in shown] == row_ids(task_id(1), 3)
-
-
-def test_the_history_of_the_first_row_does_not_repeat_that_of_its_range(tasks: SampledTasks, ended: Move) -> None:
-    joined = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
-    given = replace(joined, event=ASSIGNED, state="running", attempt=7)
-    tasks.ask({public_id(task_id(1))})
-    for moved in (joined, given, joined, given, ended(1)):
-        tasks.add(moved, 1)
-    _, *moves = tasks.of_task(public_id(task_id(1)), is_first=True)
-    assert [move.event for move in moves] == [SUBMITTED, ASSIGNED, ended(1).event]

@@ -268,6 +268,9 @@ class Story:
 
     def map_rows(self) -> None:
         scripts, is_tolerant = [self.script() for _ in range(self.random.randint(4, 20))], self.random.random() < 0.7
+        if len(scripts) % 4 == 0:  # rows are tried again
+            raises = [len(scripts) % 3 * (place % 3 == 0 or each.kind == RAISE) for place, each in enumerate(scripts)]
+            scripts = [dataclasses.replace(each, raises=n) for each, n in zip(scripts, raises, strict=True)]
         self._have(lambda user: user.map(scripts, is_tolerant))
 
     def map_nested(self) -> None:

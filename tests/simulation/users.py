@@ -438,7 +438,8 @@ class Mapped:
         self._user = user
         function = core.functions.get(work)
         self._scripts, self._is_tolerant = scripts, is_tolerant
-        terms = core.terms(core.options)
+        retries = max(script.raises for script in scripts)
+        terms = core.terms(replace(core.options, retries=retries) if retries else core.options)
         self._run = MapRun(function, terms, core.serializer, core.link, return_exceptions=is_tolerant)
         self.is_over = False
         self._run._submit_all([(script,) for script in scripts])

@@ -139,7 +139,8 @@ def test_a_range_that_was_never_sent_waits_again_as_a_whole(scene: Scene) -> Non
 def test_rows_that_are_retried_return_with_their_failures(bench: Bench) -> None:
     options = RunOptions(retries=1, retry_delay_ms=1000, retry_on=("LookupError",)).encode()
     spec = Task(FIRST, ObjectId(b"f" * 16), pack(BLOCKS), b"", options=options, rows=5)
-    scene = Scene(bench, spec)
+    scene, (listener, ref) = Scene(bench, spec), bench.recorder()
+    scene.events.listen(ref)
     failures = [TaskFailure(name, "it", "", b"").encode() for name in ("ValueError", "LookupError")]
     payload, statuses = pack([b"r", *failures, b"r", b"r"]), bytes([0, FAILED, FAILED, 0, 0])
     scene.run_and(1, RunResult(FIRST, 0, 1, SUCCESS, payload, 5, (), rows=5, statuses=statuses))
@@ -156,6 +157,11 @@ def test_rows_that_are_retried_return_with_their_failures(bench: Bench) -> None:
     row = of_returned(bench, scene, returned)
     assert row.state is DELAYED
     assert row._retries == 1
+    moves = [(moved.event, moved.state, moved.spec.task_id, moved.worker) for moved in listener.take()]
+    assert moves == [
+        ("raised", "failed", ROWS[1], scene.worker_ref),
+        ("retried", "inactive", ROWS[2], scene.worker_ref),
+    ]
 
 
 def test_failed_rows_without_retries_end_with_their_range(scene: Scene) -> None:

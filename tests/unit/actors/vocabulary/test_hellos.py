@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from scaler.actors.vocabulary.hellos import is_admin, wrong_key, wrong_owner
+from scaler.actors.vocabulary.hellos import HeldRun, held_by, is_admin, wrong_key, wrong_owner
 from scaler.actors.vocabulary.owners import Owner
-from scaler.ids import NO_ID, ClientId, random_id
+from scaler.ids import NO_ID, ClientId, TaskId, random_id
 from scaler.keys.allowed import AllowedKey
 from scaler.keys.folder import KeyPair
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.messages.rows import row_ids
+from scaler.wire.messages.worker import HELD_RUN, WorkerHello
 
 CLIENT = ClientHello(1, "1.0", "3.11.7", "3.0", ClientId(random_id()), NO_ID, 0)
 NESTED = ClientHello(1, "1.0", "3.11.7", "3.0", ClientId(random_id()), random_id(), 1)
@@ -50,3 +53,13 @@ def test_without_keys_a_peer_may_connect_as_client_or_agent() -> None:
 def test_an_admin_is_a_root_client_with_an_admin_key_or_without_keys(role: str | None, good: list[ClientHello]) -> None:
     for hello in (CLIENT, NESTED, AGENT):
         assert is_admin(None if role is None else permit(role), hello) == (hello in good), (role, hello)
+
+
+def test_each_row_of_a_range_in_a_hello_is_held_once() -> None:
+    """Of a range that has ended early, the running row is named alone, and with the rows before."""
+    first = TaskId(b"prefix--" + bytes(8))
+    rows = row_ids(first, 3)
+    records = [(rows[2], 7, 1, 0), (first, 7, 1, 3), (rows[0], 8, 0, 0)]
+    hello = replace(AGENT, held=b"".join(HELD_RUN.pack(*record) for record in records))
+    ranges = [HeldRun(row, 7, 1, 0, is_row=True) for row in rows]
+    assert sorted(held_by(hello)) == sorted([*ranges, HeldRun(rows[0], 8, 0, 0)])

@@ -294,11 +294,14 @@ class Record:
                 job.failed[key] = n_runs
 
     def _is_heard(self, key: str, raised_at: float) -> bool:
-        """Return whether what a run raised was not lost, with its agent or the scheduler, before the next run began."""
+        """Return whether what a run raised was not lost before the next run began: with its agent or the scheduler, or,
+        of a row of a range, with its processor.
+        """
         starts = self.starts[key]
-        agent = [start.agent for start in starts if start.at <= raised_at][-1]
+        run = [start for start in starts if start.at <= raised_at][-1]
+        needed = run.agent, SCHEDULER, "" if key in self.plain else run.processor
         until = next((start.at for start in starts if start.at > raised_at), self.world.now)
-        return not any(name in (agent, SCHEDULER) and raised_at <= at <= until for at, name in self.losses)
+        return not any(name in needed and raised_at <= at <= until for at, name in self.losses)
 
     def end(self, key: str, attempt: int, is_canceled: bool) -> None:
         """A run ends.

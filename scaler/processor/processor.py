@@ -290,7 +290,7 @@ class Processor:
         else:
             rows.is_over = True
         uplink.close_rows(0)
-        duration_us = min((monotonic_ns() - started_ns + 999) // 1000, LONGEST_US)
+        duration_us = elapsed_us(started_ns, monotonic_ns())
         for row, payload in enumerate(rows.blocks, rows.n_sent):
             status = rows.statuses.get(row, TaskStatus.SUCCESS)
             failure = "" if status == TaskStatus.SUCCESS else rows.failure

@@ -57,8 +57,8 @@ class HeldRun(NamedTuple):
 def held_by(hello: WorkerHello) -> list[HeldRun]:
     """Return the runs in the hello of an agent, `HELD_MOST` at most, with one entry for each row of a range.
 
-    The tag of the owner is 0 if the hello does not name the owner. Of a range that has ended early, a hello may name the
-    running row twice: alone, and with the rows before.
+    The tag of the owner is 0 if the hello does not name the owner. A hello may name the running row of a range that has
+    ended early twice: alone, and with the rows before.
     """
     owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
     runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)

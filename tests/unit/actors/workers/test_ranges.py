@@ -11,6 +11,7 @@ from scaler.actors.messages.outputs import RunsPrinted
 from scaler.actors.messages.peers import StopWorker
 from scaler.actors.messages.tasks import (
     AssignTasks,
+    CancelOrphan,
     CancelRun,
     LoadFreed,
     RangeRefused,
@@ -219,7 +220,7 @@ def test_a_held_range_that_its_agent_returns_is_returned_to_the_tasks_of_its_row
 
 
 def test_rows_of_a_held_range_are_cancelled_one_by_one(held: Scene) -> None:
-    held.tell(CancelRun(ROWS[1], 1), CancelRun(ROWS[3], 1))
+    held.tell(CancelRun(ROWS[1], 1), CancelOrphan(ROWS[3], 1))
     assert held.outbox.sent_to(held.peer) == [RunCancel(ROWS[1], INDEX, 1), RunCancel(ROWS[3], INDEX, 1)]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler import Client
+from scaler import Client, ScalerError
 from tests.support.processes import Command, alive, command, free_address, scheduler
 
 if TYPE_CHECKING:
@@ -102,6 +102,25 @@ def runs_of(folder: Path) -> Counter[int]:
     return counts
 
 
+def deliver(storm: Storm, folder: Path, rows: int, *, at_most_once: bool) -> tuple[Counter[int], list[object]]:
+    """Map rows through a storm. Return how often each row's result was delivered, and all else that was delivered."""
+    delivered: Counter[int] = Counter()
+    others: list[object] = []
+    with Client(storm.address, timeout_seconds=60) as client:
+        assert client.map(short, [(row, str(folder)) for row in range(100)]) == [3 * row for row in range(100)]
+        for file in folder.iterdir():
+            file.write_bytes(b"")
+        sender = client.options(at_most_once=at_most_once)
+        with storm:
+            items = [(row, str(folder)) for row in range(rows)]
+            for result in sender.map_unordered(short, items, return_exceptions=True):
+                if isinstance(result, int) and result % 3 == 0:
+                    delivered[result // 3] += 1
+                else:
+                    others.append(result)
+    return delivered, others
+
+
 @pytest.mark.parametrize(
     "rows", [pytest.param(20_000, marks=pytest.mark.more), pytest.param(200_000, marks=pytest.mark.soak)]
 )
@@ -109,19 +128,7 @@ def runs_of(folder: Path) -> Counter[int]:
 def test_no_row_is_lost_wrong_or_delivered_twice(rows: int, tmp_path: Path) -> None:
     with ExitStack() as stack:
         storm = Storm(stack, tmp_path, rows)
-        delivered: Counter[int] = Counter()
-        wrong: list[object] = []
-        with Client(storm.address, timeout_seconds=60) as client:
-            assert client.map(short, [(row, str(tmp_path)) for row in range(100)]) == [3 * row for row in range(100)]
-            for file in tmp_path.iterdir():
-                file.write_bytes(b"")
-            with storm:
-                items = [(row, str(tmp_path)) for row in range(rows)]
-                for result in client.map_unordered(short, items, return_exceptions=True):
-                    if isinstance(result, int) and result % 3 == 0:
-                        delivered[result // 3] += 1
-                    else:
-                        wrong.append(result)
+        delivered, wrong = deliver(storm, tmp_path, rows, at_most_once=False)
     runs = runs_of(tmp_path)
     twice = {row: count for row, count in delivered.items() if count > 1}
     lost = rows - len(delivered)
@@ -133,3 +140,23 @@ def test_no_row_is_lost_wrong_or_delivered_twice(rows: int, tmp_path: Path) -> N
     assert (lost, wrong, twice) == (0, [], {})
     assert storm.killed.keys() == EVERY_SECONDS.keys()
     assert again <= 1000 * storm.killed.total()
+
+
+@pytest.mark.parametrize(
+    "rows", [pytest.param(10_000, marks=pytest.mark.more), pytest.param(100_000, marks=pytest.mark.soak)]
+)
+@pytest.mark.timeout(1500)
+def test_no_row_with_at_most_once_runs_twice(rows: int, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        storm = Storm(stack, tmp_path, rows)
+        delivered, errors = deliver(storm, tmp_path, rows, at_most_once=True)
+    runs = runs_of(tmp_path)
+    twice = {row: count for row, count in (runs | delivered).items() if count > 1}
+    unknown = [error for error in errors if not isinstance(error, ScalerError) or "at_most_once" not in str(error)]
+    print(
+        f"{rows:,} rows: killed {dict(storm.killed)}; with a result {len(delivered):,}, with an error {len(errors):,}, "
+        f"with another error {len(unknown)}, run or delivered twice {len(twice)}, run {len(runs):,}"
+    )
+    assert (len(delivered) + len(errors), unknown, twice) == (rows, [], {})
+    assert delivered.keys() <= runs.keys()
+    assert storm.killed.keys() == EVERY_SECONDS.keys()

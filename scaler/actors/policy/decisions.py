@@ -19,5 +19,5 @@ class Decisions:
     recalled: dict[ActorRef, int] = field(default_factory=dict)
     look_at: float | None = None
     """the latest time at which to request decisions again; None: only after a change"""
-    split: list[TaskReady] = field(default_factory=list)
+    too_long: list[TaskReady] = field(default_factory=list)
     """ranges that are too long: each row becomes a task of its own, ahead of new tasks"""

@@ -37,7 +37,7 @@ FUNCTIONS_REMEMBERED = 1024
 """The most functions whose durations are remembered. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
-"""A range with more microseconds of expected work is split. Such a range was made when its rows seemed shorter."""
+"""The rows of a range with more microseconds of work become tasks. Such a range was made when rows seemed shorter."""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
@@ -211,26 +211,26 @@ class Placement:
             decisions = self._decide_by_class(now)
         else:
             assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = {}
-            split: list[TaskReady] = []
+            too_long: list[TaskReady] = []
             if self._loads.with_room:
-                self._assign(assigned, split)
+                self._assign(assigned, too_long)
             refused = self._refuse(assigned) if self._admission is not None else []
             recalled = self._rounds.look(self._loads, now)
-            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at, split)
+            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at, too_long)
         if self._functions is not None:
             for row in decisions.assigned.values():
                 self._count([ready for ready, _ in row if ready.needs is None], -1)
-            self._count(decisions.split, -1)
+            self._count(decisions.too_long, -1)
         return decisions
 
     def _decide_by_class(self, now: float) -> Decisions:
         loads = self._loads
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = {}
-        split: list[TaskReady] = []
+        too_long: list[TaskReady] = []
         is_open = True
         if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
-            is_open = self._assign_by_turns(assigned, split)
-        if is_open and loads.with_room and self._queue and self._assign(assigned, split):
+            is_open = self._assign_by_turns(assigned, too_long)
+        if is_open and loads.with_room and self._queue and self._assign(assigned, too_long):
             self._turns.note_turn(self._turns.plain)
         refused, self._unplaceable = self._unplaceable, []
         expired, look_at = self._constrained.take_expired(now)
@@ -242,18 +242,18 @@ class Placement:
         recalled = {**self._rounds.look(loads, now), **self._rounds_of_calls.look(self._call_loads, now)}
         for rounds in (self._rounds, self._rounds_of_calls):
             look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
-        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, split)
+        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, too_long)
 
     def _assign_by_turns(
         self,
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]],
-        split: list[TaskReady],
+        too_long: list[TaskReady],
     ) -> bool:
         """Assign tasks in turns. Return whether tasks that request no resources may still be assigned."""
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """whether tasks that request no resources may be assigned; False once a range must wait or be split"""
+        """whether tasks that request no resources may be assigned; False once a range must wait or is too long"""
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0
             if not has_room and not (
@@ -262,7 +262,7 @@ class Placement:
                 break
             resource_class = turns.next(classes, with_plain=has_room)
             if resource_class is turns.plain:
-                is_open = self._assign(assigned, split, is_one=True)
+                is_open = self._assign(assigned, too_long, is_one=True)
                 if is_open:
                     turns.note_turn(resource_class)
                 continue
@@ -283,9 +283,9 @@ class Placement:
         return is_open
 
     def _assign(
-        self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
+        self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], too_long: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks, one if `is_one`, that request no resources. Return False if a range must wait or be split."""
+        """Assign tasks, one if `is_one`, that request no resources. Return False if a range waits or is too long."""
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None
@@ -300,7 +300,7 @@ class Placement:
             if rows:
                 expected_us = round(mean * rows)
                 if expected_us > RANGE_MOST_US:
-                    split.append(ready)  # tasks behind it are next after its rows
+                    too_long.append(ready)  # tasks behind it are next after its rows
                     return False
                 if loads.room_in_next() < rows:  # it fits when tasks have ended
                     self._queue.put_back(ready)

@@ -285,7 +285,7 @@ class TaskActor(Actor):
 
     def _ended_rows(self, result: RunResult, worker: ActorRef) -> tuple[list[TaskResult], list[ReturnedRows]]:
         """Report the rows that have ended, and return their results, and the rows that are retried."""
-        spec, ended, result = self._spec, self._context.ended, replace(result, running=0)
+        spec, result = self._spec, replace(result, running=0)
         options = self._context.read_options(spec.options) if spec.options and result.statuses else None
         final: list[TaskResult] = []
         retried: list[ReturnedRows] = []
@@ -294,11 +294,8 @@ class TaskActor(Actor):
                 retried.append(ReturnedRows(self._part_of(each), each, worker))
                 continue
             self._report_ended_rows(each, worker)
-            ended[each.status] += each.rows or 1
+            self._count_ended(each.status, each.rows, each.statuses)
             what = each.task_id, each.status, each.payload, 0, b"", each.rows, each.statuses, each.duration_us
-            for other in each.statuses.replace(b"\0", b""):
-                ended[each.status] -= 1
-                ended[other] += 1
             final.append(TaskResult(*what))
         return final, retried
 
@@ -587,10 +584,7 @@ class TaskActor(Actor):
         if spec.object_ids or spec.frames:
             self._release_arguments()
         statuses, duration_us = (b"", 0) if of_run is None else (of_run.statuses, of_run.duration_us)
-        context.ended[status] += spec.rows or 1
-        for other in statuses.replace(b"\0", b"") if statuses else b"":
-            context.ended[status] -= 1
-            context.ended[other] += 1
+        self._count_ended(status, spec.rows, statuses)
         size = bytes_in(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile, spec.rows, statuses, duration_us)
         if frames or context.graph_id is not None:
@@ -598,6 +592,13 @@ class TaskActor(Actor):
         else:
             context.session.send(result)
         self.stop_now()
+
+    def _count_ended(self, status: TaskStatus | int, rows: int, statuses: bytes) -> None:
+        ended = self._context.ended
+        ended[status] += rows or 1
+        for other in statuses.replace(b"\0", b"") if statuses else b"":
+            ended[status] -= 1
+            ended[other] += 1
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Remove the task of this failed actor from the queue, the worker, and the object store."""

@@ -181,7 +181,7 @@ class Balancer(Actor):
         decisions = self._policy.decide(self.now())
         for worker, tasks in decisions.assigned.items():
             worker.send(AssignTasks(tasks))
-        for ready in decisions.split:
+        for ready in decisions.too_long:
             ready.task.send(RangeRefused(ready.attempt))
         for ready, sentence in decisions.refused:
             ready.task.send(TaskRefused(ready.attempt, sentence))
@@ -227,7 +227,7 @@ class Balancer(Actor):
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
         """Assign a waiting task to a paused worker, because a client waits for the result of the task.
 
-        If the task is a range, the range is only split. When the client asks again, the row is assigned.
+        If the task is a range, its rows become tasks first. When the client asks again, the row is assigned.
         """
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)

@@ -229,7 +229,7 @@ class TaskCancel:
     waiting: U8 = 0
     """whether to cancel the task only if it has not started"""
     rows: RowCount = 0
-    """the number of rows of the task, as in `Task`; the scheduler may have split the task"""
+    """the number of rows of the task, as in `Task`; the range may have ended early"""
 
 
 @travels(SCHEDULER_TO_CLIENT)

@@ -473,7 +473,7 @@ def test_ranges_are_placed_and_split_while_tasks_with_resource_requests_wait(sce
     long = of_map("long", rows=7, function_id=ObjectId(b"l" * 16))
     scene.policy.ready([long, task("behind")])
     decisions = scene.decide()
-    assert (decisions.split, decisions.assigned) == ([long], {})
+    assert (decisions.too_long, decisions.assigned) == ([long], {})
 
 
 def test_a_range_that_does_not_fit_is_not_overtaken_forever_by_small_tasks() -> None:

@@ -297,12 +297,12 @@ def test_a_range_longer_than_a_turn_or_of_an_unknown_function_is_split(known_us:
         scene.policy.freed("worker", 0, 0, {MAPPED: (known_us, 1)})
     ranges = [of_map(number, rows=4, function_id=MAPPED) for number in range(3)]
     decisions = scene.decide(*ranges)
-    assert (decisions.split, decisions.assigned) == (ranges[:1], {})
+    assert (decisions.too_long, decisions.assigned) == (ranges[:1], {})
     rows = [of_map((0, row), function_id=MAPPED) for row in range(4)]
     for row in rows:
         row.goes_first = True
     decisions = scene.decide(*rows)
-    assert not decisions.split, "rows are placed before other ranges"
+    assert not decisions.too_long, "rows are placed before other ranges"
     assert [ready for ready, _ in decisions.assigned["worker"]][:1] == rows[:1]
 
 

@@ -26,6 +26,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
@@ -136,10 +137,12 @@ class Version:
 
     def __init__(self, python: str, tasks: int, address: str) -> None:
         self._python = python
+        self._errors = tempfile.TemporaryFile("w+")  # the lines that tasks print, too  # noqa: SIM115
         self._process = subprocess.Popen(
             [python, "-I", "-c", PROGRAM, address, str(tasks)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
         )
         self._answer()
@@ -155,7 +158,8 @@ class Version:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            sys.exit(f"{self._python} failed")
+            self._errors.seek(0)
+            sys.exit(f"{self._errors.read()}{self._python} failed")
         return line
 
     def close(self) -> None:

@@ -125,7 +125,7 @@ def test_audit_lines_of_all_owners_are_limited(tmp_path: Path) -> None:
         audit.say("admitted", str(number), owner=f"owner{number}")
     audit.close()
     assert KNOWN_PER_SECOND <= len(lines(file)) < 15_000
-    assert lines(file)[-1]["event"] == "left out"
+    assert "left out" in {line["event"] for line in lines(file)}
 
 
 def test_a_stranger_suppresses_no_audit_line_of_an_owner_at_the_same_address(

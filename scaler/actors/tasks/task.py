@@ -419,7 +419,9 @@ class TaskActor(Actor):
 
     def _drop_offer(self) -> None:
         if self._offer is not None:
-            self._offer.worker.send(CancelRun(self._spec.task_id, self._offer.attempt))
+            what = self._spec.task_id, self._offer.attempt
+            self._offer.worker.send(CancelRun(*what))  # ignored unless the worker proxy has given the run to this task
+            self._offer.worker.send(CancelOrphan(*what))
             self._offer = None
 
     # At most once
@@ -465,7 +467,7 @@ class TaskActor(Actor):
         if result is not None and state in (states.READY, states.DELAYED):
             self._tries = self._tries.after(event, _sentence_of(result), self.now())
         if state is states.READY:
-            self._offer = None
+            self._drop_offer()
             self._report_ready_again(
                 self._goes_first if event is states.NOT_HELD else event is not states.BALANCER_RESTARTED
             )

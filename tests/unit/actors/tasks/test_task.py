@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.messages.adoption import NotHeld, RunFound
+from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunFound
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -308,6 +308,17 @@ def test_a_run_that_is_offered_to_a_running_task_is_cancelled_as_an_orphan(bench
     scene.run_and(1, RunFound(other_ref, 7))
     assert (other.take(), scene.worker.take()) == ([CancelOrphan(TASK_ID, 7)], [])
     assert scene.actor.state is RUNNING
+
+
+def test_an_offered_run_that_the_worker_proxy_does_not_give_to_the_task_is_cancelled(
+    bench: Bench, scene: Scene
+) -> None:
+    """Its worker may have another run of the task."""
+    other, other_ref = bench.recorder()
+    scene.tell(RunFound(other_ref, 7), TaskWithdrawn())
+    assert [type(each) for each in other.take()] == [AdoptRun]
+    scene.tell(NotHeld())
+    assert other.take() == [CancelRun(TASK_ID, 7), CancelOrphan(TASK_ID, 7)]
 
 
 @pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted(9)])

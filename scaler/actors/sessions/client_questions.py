@@ -55,13 +55,13 @@ class ClientQuestions:
         question = asked.question
         if question.task_id in self._held:
             question.asker.send(self._held.explain(question))
-        elif self._has(question.task_id):
-            self._task(question.task_id).send(question)
+        elif (task := self._task(question.task_id)) is not None and not task.is_stopped():
+            task.send(question)
         else:
             _ask_next(question, asked.others, self._directory.recent_runs)
 
-    def _task(self, task_id: TaskId) -> Any:
-        """Return an open task, or the range with this row; None if there is none."""
+    def _task(self, task_id: TaskId) -> ActorRef | None:
+        """Return the open task with an id, or the open range that has a row with this id; None if the id is unknown."""
         number = index_of(task_id)
         ranges = (
             first

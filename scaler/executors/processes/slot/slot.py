@@ -418,8 +418,8 @@ class Slot(Actor):
         A range of which a row must end returns to the scheduler, where its rows are tasks.
         """
         ends = (self._cancellation.ends(processor) if self._cancellation.stops else None) or {}
-        back = tasks
-        for task in tasks if ends else ():
+        back: list[RunTask] = []
+        for task in tasks:
             end = ends.pop(run_of(task), None)
             rows = [key for key in ends if key[1] == task.attempt and row_of(task, key[0]) is not None]
             for key in rows:
@@ -428,8 +428,8 @@ class Slot(Actor):
                 self._answers.end([task], end)
             elif rows:
                 self._answers.recalled([task])
-            if end is not None or rows:
-                back = [each for each in back if each is not task]
+            else:
+                back.append(task)
         if back:
             self._queue.put_back(back)
 

@@ -33,10 +33,17 @@ class Allowance:
         now = self._clock()
         self._available = min(self._capacity, self._available + (now - self._updated_at) * self._rate)
         self._updated_at = now
-        cost = max(1.0, characters / CHARACTERS_PER_LINE)
-        if self._available < max(cost, self._required):
+        if self._available < max(_cost(characters), self._required):
             self._required = self._capacity * OPENING_PART
             return False
-        self._available -= cost
         self._required = 0.0
+        self.charge(characters)
         return True
+
+    def charge(self, characters: int) -> None:
+        """Subtract a line that passes in any case. Later lines pass correspondingly later, at most by a burst."""
+        self._available = max(self._available - _cost(characters), -self._capacity)
+
+
+def _cost(characters: int) -> float:
+    return max(1.0, characters / CHARACTERS_PER_LINE)

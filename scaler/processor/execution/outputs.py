@@ -1,8 +1,8 @@
 """OutputSender: sends the agent the lines that a task writes, with the number of the task.
 
-The lines and bytes per second are limited. Of the lines above the limit, the last lines of each task are sent at its
-end, and earlier lines are only counted. Of the reports of progress, only the latest is sent. No task fails or waits
-because of its output.
+The lines and bytes per second are limited. Of the lines above the limit, the last lines are sent when lines may be sent
+again, or at the end of the task, and earlier lines are only counted. Of the reports of progress, only the latest is
+sent. No task fails or waits because of its output.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OutputSender:
         self._dropped = 0
         """the number of dropped lines of the present task, all written before the lines in `held`"""
         self.held: deque[TaskOutput] = deque()
-        """the latest lines of the present task above the limit, to be sent when the task ends"""
+        """the latest lines of the present task above the limit, to be sent before its next line or at its end"""
 
     def send_line(self, stream: OutputStream, text: str) -> bool:
         """Send a line that any thread has written. Return whether it belongs to a task; other lines are only logged."""
@@ -64,12 +64,12 @@ class OutputSender:
             if number != self._number:
                 self._number, self._dropped = number, 0
                 self.held.clear()
+            line = TaskOutput(number, stream, time.time_ns() // 1000, 0, text)
             if self._allowance.take(len(text)):
-                dropped, self._dropped = self._dropped + len(self.held), 0
-                self.held.clear()
-                self._put(TaskOutput(number, stream, time.time_ns() // 1000, dropped, text))
+                self._send_held()
+                self._put(line)
                 return True
-            self.held.append(TaskOutput(number, stream, time.time_ns() // 1000, 0, text))
+            self.held.append(line)
             if len(self.held) > LAST_LINES:
                 self.held.popleft()
                 self._dropped += 1
@@ -86,13 +86,18 @@ class OutputSender:
             self._put_report(TaskOutput(number, OutputStream.REPORT, time.time_ns() // 1000, 0, text))
 
     def after_task(self) -> None:
-        """Send the held lines of the task that has ended, with the number of lines dropped before the held lines."""
+        """Send the held lines of the task that has ended."""
         with self._lock:
-            dropped, self._dropped = self._dropped, 0
-            while self.held:
-                line = self.held.popleft()
-                self._put(TaskOutput(line.number, line.stream, line.time_us, dropped, line.text))
-                dropped = 0
+            self._send_held()
+
+    def _send_held(self) -> None:
+        """Send the held lines, with the number of lines dropped before them. After them, fewer lines may be sent."""
+        dropped, self._dropped = self._dropped, 0
+        while self.held:
+            line = self.held.popleft()
+            self._allowance.charge(len(line.text))
+            self._put(TaskOutput(line.number, line.stream, line.time_us, dropped, line.text))
+            dropped = 0
 
     def forked(self) -> None:
         """Stop sending lines, in a process that a task has forked. There, lines are only logged."""

@@ -71,15 +71,29 @@ def test_beyond_the_limit_the_last_lines_are_sent_at_the_end_and_the_rest_are_co
     assert sent[burst + 1 :] == [(1, 0, str(number)) for number in range(1001 - LAST_LINES, 1000)]
 
 
-def test_lines_are_sent_again_after_a_second_with_the_count_of_missing_lines() -> None:
+def test_lines_are_sent_again_after_a_second_together_with_the_last_lines_before() -> None:
     scene = Scene()
     scene.words[0] = 1
     for number in range(200):
         scene.outputs.send_line(OUT, str(number))
+    assert len(scene.texts()) == 100
     scene.clock.advance(1.0)
     scene.outputs.send_line(OUT, "later")
-    assert scene.texts()[-1] == (1, 100, "later")
+    first, *held, later = scene.texts()
+    assert first == (1, 100 - LAST_LINES, str(200 - LAST_LINES))
+    assert held == [(1, 0, str(number)) for number in range(201 - LAST_LINES, 200)]
+    assert later == (1, 0, "later")
     assert not scene.outputs.held
+
+
+def test_held_lines_count_towards_the_limit() -> None:
+    scene = Scene()
+    scene.words[0] = 1
+    for _ in range(100):
+        for number in range(1000):
+            scene.outputs.send_line(OUT, str(number))
+        scene.clock.advance(1.0)
+    assert 5000 <= len(scene.sent) <= 50 * (100 + BURST_SECONDS) + LAST_LINES
 
 
 def test_held_lines_of_a_task_are_not_sent_for_the_next_task() -> None:

@@ -30,3 +30,15 @@ def test_a_long_line_counts_as_several() -> None:
 
 def test_an_allowance_of_zero_lets_no_line_pass() -> None:
     assert passing(Allowance(0, 2, VirtualClock(1000.0)), 3) == 0
+
+
+def test_lines_that_pass_in_any_case_delay_later_ones_at_most_by_a_burst() -> None:
+    clock = VirtualClock(1000.0)
+    allowance = Allowance(10, 1, clock)
+    assert passing(allowance, 20) == 10
+    for _ in range(100):
+        allowance.charge(10)
+    clock.advance(1.0)
+    assert passing(allowance, 5) == 0
+    clock.advance(0.5)
+    assert passing(allowance, 10) == 5

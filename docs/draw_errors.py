@@ -35,7 +35,7 @@ which of these is the case.
 the place where it was set.
 
 **`TypeError`, `KeyError`, `graphlib.CycleError`**: a call or a graph is malformed, and nothing was sent. The message
-names the argument, the item or the node.
+names the argument, the item or the call.
 
 **`StartError`** (a `RuntimeError`): a scheduler or a cluster that this program starts did not start. The message says
 why.

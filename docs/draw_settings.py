@@ -91,7 +91,7 @@ These settings apply to `scaler_ui`. The table of these settings in the file is 
 |---|---|
 | `SCALER_SHARED_MEMORY` | `0`: large values are sent, also within one machine ([Objects](../howto/objects.md)) |
 | `SCALER_KEY_FOLDER` | the folder that contains the folders of [keys](../howto/keys.md), in place of `~/.scaler` |
-| `SCALER_GRAPH_BACKEND` | the library that orders the nodes of large graphs ([Graphs](../howto/graphs.md)) |
+| `SCALER_GRAPH_BACKEND` | the library that orders the calls of large graphs ([Graphs](../howto/graphs.md)) |
 """
 
 

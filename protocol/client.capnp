@@ -19,16 +19,13 @@ struct ClientToScheduler {
       objectRequest @4 :Common.ObjectRequest;
       clientHeartbeat @5 :ClientHeartbeat;
       clientDisconnect @6 :ClientDisconnect;
-      graphTask @7 :GraphTask;
-      graphNode @8 :GraphNode;
-      graphTaskCancel @9 :GraphTaskCancel;
-      clientResting @10 :ClientResting;
-      chunk @11 :Common.Chunk;
-      infoRequest @12 :InfoRequest;
-      explainRequest @13 :ExplainRequest;
-      graphInput @14 :GraphInput;
-      outputRequest @15 :OutputRequest;
-      jobRequest @16 :JobRequest;
+      inputResult @7 :InputResult;
+      clientResting @8 :ClientResting;
+      chunk @9 :Common.Chunk;
+      infoRequest @10 :InfoRequest;
+      explainRequest @11 :ExplainRequest;
+      outputRequest @12 :OutputRequest;
+      jobRequest @13 :JobRequest;
     }
   }
 }
@@ -79,10 +76,11 @@ struct ClientHello {
 }
 
 struct Task {
-  # Run a function. The client chooses the id, and receives exactly one TaskResult for it.
+  # Run a function, when the results that it needs are there. The client chooses the id, and receives exactly one
+  # TaskResult for it, unless the task is unwanted.
   count @0 :UInt32;            # number of items
   taskId @1 :Data;             # id column: the tasks
-  functionId @2 :Data;         # id column: the objects that hold the functions
+  functionId @2 :Data;         # id column: the objects that hold the functions; zero: nothing runs, see README.md
   payload @3 :List(Data);      # the block of arguments, see README.md
   objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
   priority @5 :Data;           # Int32 column: 65,536 times the depth of the task, plus the priority that its user gave; the greater goes first
@@ -92,6 +90,11 @@ struct Task {
   frames @9 :Data;            # UInt32 column: number of payload frames, which belong to the arguments of kind 4 in the block, see README.md; each row has the same number
   rows @10 :Data;              # UInt32 column: number of calls, at most 4,096, see README.md; 0 = one call
   owner @11 :Data;             # UInt64 column: of a client inside a task: the owner in its RunTask; otherwise 0
+  graphId @12 :Data;           # id column: the graph of each; zero: it is in no graph
+  graphTasks @13 :Data;        # UInt32 column: number of tasks of the graph; 0: it is in no graph
+  dependencies @14 :List(Data); # positions of the tasks of its graph whose results it needs, each once: UInt32, little-endian, one after the other
+  inputs @15 :List(Data);      # ids of the other tasks of this client whose results it needs, each once, one after the other
+  unwanted @16 :Data;          # byte column: 1 = only other tasks need its result, and it has no TaskResult
 }
 
 struct TaskCancel {
@@ -100,6 +103,7 @@ struct TaskCancel {
   taskId @1 :Data;    # id column: the tasks
   waiting @2 :Data;   # byte column: 1 = only if it has not started; otherwise it continues
   rows @3 :Data;      # UInt32 column: as in Task
+  graphId @4 :Data;   # id column: cancel all tasks of this graph, of which the task is one; zero: cancel the task only
 }
 
 struct TaskResult {
@@ -116,49 +120,13 @@ struct TaskResult {
   durationUs @8 :Data;      # UInt32 column: of rows of a map: microseconds of all of them; otherwise 0
 }
 
-struct GraphTask {
-  # A graph of tasks, followed by its nodes. The client chooses the id. When the graph is sent again, so are all its nodes.
-  count @0 :UInt32;             # number of items
-  graphId @1 :Data;             # id column: the graphs
-  nodeCount @2 :Data;           # UInt32 column: number of nodes
-  priority @3 :Data;            # Int32 column: of all its tasks, as in Task
-  name @4 :List(Text);          # of all its tasks, as in Task
-  options @5 :List(Data);       # of all its tasks, as in Task
-  account @6 :Data;             # UInt32 column: of all its tasks, as in Task
-  owner @7 :Data;               # UInt64 column: of all its tasks, as in Task
-}
-
-struct GraphNode {
-  # The next node of a graph. Position 0 is the first one sent; each node follows all nodes that it depends on.
-  count @0 :UInt32;              # number of items
-  graphId @1 :Data;              # id column: the graph of each
-  taskId @2 :Data;               # id column: the tasks
-  functionId @3 :Data;           # id column: the objects that hold the functions; zero: nothing runs, see README.md
-  payload @4 :List(Data);        # the block of arguments, which names results of other nodes, see README.md
-  objectIds @5 :List(Data);      # ids of the objects among the arguments, one after the other
-  dependencies @6 :List(Data);   # positions of the nodes it depends on, each once: UInt32, little-endian, one after the other
-  wanted @7 :Data;               # byte column: 1 = the client receives a TaskResult for it, 0 = only other nodes need it
-  frames @8 :Data;               # UInt32 column: number of payload frames, as in Task
-}
-
-struct GraphInput {
-  # The next node of a graph, if it is not a call: the result of another task of this client, or of a node of another graph.
-  # Sent again with the result for a node that was sent before, if the scheduler has requested it with an ObjectRequest.
-  count @0 :UInt32;            # number of items
-  graphId @1 :Data;            # id column: the graph of each
-  position @2 :Data;           # UInt32 column: its position in that graph
-  taskId @3 :Data;             # id column: the task whose result it is
-  sourceGraph @4 :Data;        # id column: the graph that the task is a node of; zero if it is not a node
-  sourcePosition @5 :Data;     # UInt32 column: of a node: its position there
-  known @6 :Data;              # byte column: 0 = the task is open; 1 = the result is here; 2 = the result is the stored object with the task's id
-  payload @7 :List(Data);      # the result, if known is 1
-  status @8 :Data;             # byte column: as in TaskResult, if known is 1
-}
-
-struct GraphTaskCancel {
-  # Do not run the remaining nodes of a graph, and stop the running ones. The results of its wanted nodes still follow: canceled.
-  count @0 :UInt32;   # number of items
-  graphId @1 :Data;   # id column: the graphs
+struct InputResult {
+  # The result of a task of this client that has ended, for the tasks that have it among their inputs.
+  count @0 :UInt32;         # number of items
+  taskId @1 :Data;          # id column: the tasks whose results these are
+  status @2 :Data;          # byte column: as in TaskResult
+  payload @3 :List(Data);   # as in TaskResult
+  size @4 :Data;            # UInt64 column: 0, or the bytes of a large result, which is the stored object with the task's id
 }
 
 struct ClientHeartbeat {
@@ -185,10 +153,9 @@ struct ClientResting {
 struct ExplainRequest {
   # Report what a task waits for. Answered by one ExplainResponse, unless the task ends before.
   count @0 :UInt32;        # number of items
-  taskId @1 :Data;         # id column: the task
-  graphId @2 :Data;        # id column: the graph that it is a node of; zero if it is not a node
-  position @3 :Data;       # UInt32 column: of a node: its position, as in GraphNode
-  wanted @4 :Data;         # byte column: 1 = the client waits for its result: before the answer, if its worker is paused, it becomes the next task to start
+  taskId @1 :Data;         # id column: the tasks
+  graphId @2 :Data;        # id column: the graph of each task; zero if it is in no graph
+  wanted @3 :Data;         # byte column: 1 = the client waits for its result: before the answer, if its worker is paused, it becomes the next task to start
 }
 
 struct ExplainResponse {

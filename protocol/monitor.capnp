@@ -214,12 +214,12 @@ struct StateGraph {
   graph @1 :List(Data);    # its short id
   name @2 :List(Text);     # of its tasks
   client @3 :List(Data);   # short id of its client
-  nodes @4 :Data;          # UInt32 column: number of nodes
-  waiting @5 :Data;        # UInt32 column: nodes that wait for results of other nodes
-  running @6 :Data;        # UInt32 column: nodes with all arguments, which wait for a worker or run
-  success @7 :Data;        # UInt32 column: nodes that succeeded
-  failed @8 :Data;         # UInt32 column: nodes that failed
-  canceled @9 :Data;       # UInt32 column: nodes that were cancelled, and those that needed them
+  nodes @4 :Data;          # UInt32 column: number of its tasks
+  waiting @5 :Data;        # UInt32 column: tasks that wait for results of other tasks
+  running @6 :Data;        # UInt32 column: tasks with all arguments, which wait for a worker or run
+  success @7 :Data;        # UInt32 column: tasks that succeeded
+  failed @8 :Data;         # UInt32 column: tasks that failed
+  canceled @9 :Data;       # UInt32 column: tasks that were cancelled, and those that needed them
   submittedUs @10 :Data;   # UInt64 column: microseconds since 1970
   endedUs @11 :Data;       # UInt64 column: 0 = it has not ended
   owner @12 :List(Text);   # its owner, as in StateTask
@@ -248,13 +248,13 @@ struct StateJob {
 }
 
 struct StateNode {
-  # A node of a graph of at most 2000. Topic graph/ID: all nodes first, then the changed ones.
+  # A task of a graph of at most 2000 tasks. Topic graph/ID: all tasks first, then the changed ones.
   count @0 :UInt32;              # number of items
   graph @1 :List(Data);          # short id of the graph
-  position @2 :Data;             # UInt32 column: as in GraphNode
+  position @2 :Data;             # UInt32 column: its position in the graph, see README.md
   task @3 :List(Data);           # its short id
   functionName @4 :List(Text);   # the name of its function
-  dependencies @5 :List(Data);   # positions of the nodes it depends on: UInt32, little-endian
+  dependencies @5 :List(Data);   # positions of the tasks of the graph that it depends on: UInt32, little-endian
   state @6 :List(Text);          # as in StateTask
   durationUs @7 :Data;           # UInt32 column: of its last run
 }

@@ -239,7 +239,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
         If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read while tasks run. At
-        most 16,384 tasks are open at once.
+        most 16,384 tasks are open at once. Futures of this client may be arguments, as for `submit`, except with `job`.
 
         Args:
             fn: the function.

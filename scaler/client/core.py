@@ -16,7 +16,6 @@ from scaler.client import lifetime
 from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
-from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
@@ -71,13 +70,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         future: ScalerFuture[T] = ScalerFuture(
             task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name
         )
-        try:
-            entry = function.entry(task_id, future, args, kwargs, terms)
-        except FutureArgumentError:
-            graph, future.needs = function.waiting_call(task_id, future, args, kwargs, terms, link)
-            link.submit_graph(graph)
-        else:
-            link.submit(entry)
+        link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 
     def map(
@@ -137,11 +130,11 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         """Run the part of a graph that the keys need. Return their values, or futures that keep `owner` alive."""
         self.link.check_open()
         self.functions.look()
-        entry, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
-        futures = self.futures_of(owner, graph, entry, tasks)
+        calls, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
+        futures = self.futures_of(owner, graph, calls, tasks)
         try:
-            if entry.sinks:
-                self.link.submit_graph(entry)
+            if calls.sinks:
+                self.link.submit_graph(calls)
             if not block:
                 return futures
             are_done = lambda: all(future.done() for future in futures.values())  # noqa: E731

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.entry import GraphEntry
+from scaler.client.calls.entry import GraphCalls
 from scaler.client.calls.functions import RUN_OPTIONS, ClientFunctions, Function, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions, for_one
 from scaler.client.link.link import ClientLink
@@ -60,7 +60,7 @@ class CallMaker(Generic[L, F]):
         self._seeded: dict[tuple[ObjectId, tuple[int, ...], bool], bool] = {}
         """(function, seed, whether tasks have numbers of their own) -> whether the warning about a repeat was logged"""
         self._freeze = freeze_for(link.endpoint)
-        self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
+        self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit, link)
         self.functions = ClientFunctions(serializer, link.endpoint, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "", *, spawns: bool = False) -> Terms:
@@ -118,7 +118,7 @@ class CallMaker(Generic[L, F]):
         return future
 
     def futures_of(
-        self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
+        self, owner: object, graph: Mapping[str, Any], calls: GraphCalls, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
         """Return key -> future for a graph that is ready to be sent. If a key's value is data, its future has ended."""
         futures: dict[str, F] = {}
@@ -129,7 +129,7 @@ class CallMaker(Generic[L, F]):
             if task_id is None:
                 future.settle(graph[key])
             else:
-                entry.sinks[task_id], future.keys = future, entry.keys
+                calls.sinks[task_id], future.keys = future, calls.keys
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:

@@ -19,8 +19,9 @@ from math import inf
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, MakeError
+from scaler.client.calls.entry import Entry, MakeError, needs_of
 from scaler.client.calls.functions import NO_KEYWORDS, RUN_OPTIONS, Function, Terms
+from scaler.client.calls.inputs import Input, blamed
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.calls.tolerance import FailureTolerance
@@ -101,11 +102,11 @@ class MapRun:
         self._progress: Progress | None = None
         self._results: list[Any] = []
         self._keep: Callable[[int, Any], object] = self._results.__setitem__
-        self._submitted = 0
-        self._done = 0
-        self._failed = 0
+        self._submitted = self._done = self._failed = 0
         self._check_at = inf if self._deadline is None else -inf
         """while items are submitted: when the clock and the arrived results are checked next"""
+        self._needs: dict[int, Sequence[tuple[str, Input]]] = {}
+        """index of an open task that has futures among its arguments -> the labels and inputs of these futures"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
@@ -220,7 +221,7 @@ class MapRun:
             n_drawn += 1
             if not isinstance(row, bytes):
                 n_bytes += self._count_bytes(index, row)
-                refers = refers or bool(row[0].object_ids)
+                refers = refers or bool(row[0].object_ids or row[0].inputs)
                 is_last = bool(row[3]) or n_bytes > RANGE_BYTES or self._open_bytes_sum > WINDOW_BYTES
             if is_lazy:  # the next item may be slow
                 self._submit_drawn(index, drawn, refers)
@@ -234,8 +235,8 @@ class MapRun:
     def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
-        Rows that refer to objects start a new queue, because rows in the earlier queue may be sent before these
-        objects.
+        Rows that refer to objects or tasks start a new queue, because rows in the earlier queue may be sent before
+        these objects and tasks.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False
@@ -246,7 +247,10 @@ class MapRun:
 
     def _entry_of(self, index: int, item: Sequence[Any]) -> Entry:
         pack = None if self._repeated is None else self._repeated.pack
-        return self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, pack)
+        entry = self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, pack)
+        if entry[0].inputs:
+            self._needs[index] = needs_of(entry[4])
+        return entry
 
     def _id_of(self, index: int) -> TaskId:
         return TaskId(self._id_prefix + index.to_bytes(8, "big"))
@@ -366,7 +370,8 @@ class MapRun:
         return f"{text}: {self._link.concern}" if self._link.concern else text
 
     def _read_error(self, result: TaskResult) -> BaseException:
-        return read_error(result, self._name_of(result.task_id))
+        name = self._name_of(result.task_id)
+        return read_error(result, blamed(name, self._needs.get(index_of(result.task_id), ())))
 
     def _unread_result(self, error: BaseException, task_id: bytes) -> BaseException:
         return unread_result(error, self._name_of(task_id))
@@ -388,6 +393,8 @@ class MapRun:
         self._done += 1
         if self._open_bytes and index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)
+        if self._needs:
+            self._needs.pop(index, None)
 
     def _abandon(self) -> None:
         self._is_over = True

@@ -19,7 +19,7 @@ _Anything: Any = Any if TYPE_CHECKING else object
 
 
 class NestedReferenceError(TypeError):
-    """Raised when a value that contains a reference is pickled."""
+    """Raised when a value that contains a reference or a future is pickled."""
 
 
 class ObjectReference(_Anything):  # type: ignore[misc]

@@ -82,7 +82,7 @@ def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
     if result.status == TaskStatus.FAILED:
         return _read_failure(result, name, keys)
     if result.status == TaskStatus.CANCELED:
-        return CancelledError()
+        return cancelled(name, bool(keys))
     failed, sentence = split_failed_input(result.payload)
     if failed:
         name = _name_of_needed(failed, name, keys)

@@ -1,5 +1,4 @@
-"""Graphs as plain data: reading a user's graph, the order of its nodes, and their readiness.
+"""Graphs as plain data: reading a user's graph, and the order of its calls.
 
-Clients read and order graphs; the scheduler asks which nodes can run next. The package knows keys, indices and edges,
-but no tasks, messages or values of users.
+Clients use it for each `get`. The package knows keys, indices and edges, but no tasks, messages or values of users.
 """

@@ -102,11 +102,6 @@ def _with_holes(value: Any, label: str, wanted: Wanted, separated: SeparatedArgu
     return value
 
 
-def all_inside(values: Sequence[Any], wanted: type) -> list[Any]:
-    """Return all values of a class inside the containers among `values`."""
-    return list(_inside(values, wanted, frozenset()))
-
-
 def has_inside(value: Any, wanted: Wanted) -> bool:
     """Return whether a container, or a container inside it, holds a value of this class."""
     return next(_inside(value, wanted, frozenset()), None) is not None

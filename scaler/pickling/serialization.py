@@ -353,12 +353,12 @@ def name_of(function: Callable[..., Any]) -> str:
 # The block of arguments.
 
 _ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
-_RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position of a node
+_RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the index of a needed task
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""Kinds of arguments, in this order: a value; an object; the result of a node; an object that was made for one argument
-only, so that the task may change it; a value whose frames are sent outside the block.
+"""Kinds of arguments, in this order: a value; an object; the result of another task; an object that was made for one
+argument only, so that the task may change it; a value whose frames are sent outside the block.
 """
 PICKLED = pickle.PROTO
 """The first byte of a block that is one pickle of all positional arguments. No kind of argument has this number."""
@@ -383,9 +383,9 @@ def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"")
     return argument_block(FRAMES, _FRAMES.pack(len(frames), size_of(frames)) + pickle_of_them, name)
 
 
-def result_argument(position: int) -> bytes:
-    """Return the entry of a positional argument that is the result of the graph's node at `position`."""
-    return _RESULT_ARGUMENT.pack(RESULT, 0, 4, position)
+def result_argument(index: int) -> bytes:
+    """Return the entry of a positional argument that is a result. `index`: its number among the needed results."""
+    return _RESULT_ARGUMENT.pack(RESULT, 0, 4, index)
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
@@ -491,12 +491,12 @@ def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
-    """Return the block with results in place of positions of nodes, and the ids of those results that are objects.
+    """Return the block with results in place of their indices, and the ids of those results that are objects.
 
     The scheduler calls this function, which therefore unpickles no value.
 
     Args:
-        result: returns kind and data of the result of the node at a position.
+        result: returns kind and data of the needed result with an index.
 
     Raises:
         ValueError: if the block is malformed, or `result` raises this error.

@@ -49,8 +49,8 @@ def _tasks(report: Report) -> str:
     blocked = report.total("worker", "blocked_tasks")
     if blocked:
         text += f", {blocked:,} of these wait for nested tasks"
-    graphs = report.total("graph", "open_nodes") - report.total("graph", "running_nodes")
-    return f"{text}; {graphs:,} calls of {len(report.of('graph')):,} graphs wait for other calls" if graphs else text
+    inputs = report.total(CLIENT, "waiting") + report.total(NESTED_CLIENT, "waiting")
+    return f"{text}; {inputs:,} wait for results of other tasks" if inputs else text
 
 
 def _workers(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""A candidate for `scaler/graph/readiness.py`: the same answers, as operations of python-graphblas on many ends.
+"""A candidate for `_plain_readiness.py`: the same answers, as operations of python-graphblas on many ends.
 
 What each node still waits for is a vector, who needs whom a matrix. A batch of ended nodes, as a vector, times the
 matrix counts for each consumer how many of its dependencies have just ended; those that are left with none are ready.

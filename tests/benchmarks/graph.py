@@ -33,16 +33,16 @@ from typing import Any, Protocol
 
 import psutil
 from _kinds import kind_of
+from _plain_readiness import READY, Readiness
 from scheduler_core import Run
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.graph.description import read
 from scaler.graph.order import BACK_END_VARIABLE, back_end, order
-from scaler.graph.readiness import READY, Readiness
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.pickling.serialization import result_argument
 from scaler.process.shell import GARBAGE_THRESHOLDS
-from scaler.wire.messages.client import GraphNode, GraphTask
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 
 Graph = tuple[dict[str, Any], str]
@@ -265,7 +265,7 @@ def import_figures(_: str) -> dict[str, Any]:
 
 
 class FanOut(Run):
-    """A graph of one node and many that need its result, in a scheduler without sockets."""
+    """A graph of one task and many that need its result, in a scheduler without sockets."""
 
     longest_seconds = 0.0
     """the longest time in which the scheduler read no socket"""
@@ -280,15 +280,15 @@ class FanOut(Run):
                 return
 
     def submit(self) -> None:
-        graph_id, function_id = GraphId(b"g" * 16), ObjectId(b"f" * 16)
-        nodes: list[Any] = [GraphTask(graph_id, self.count + 1)]
-        for position in range(self.count + 1):
-            task_id, block, needs = TaskId(position.to_bytes(16, "big")), b"", b""
-            if position:
-                block, needs = result_argument(0), bytes(4)
-            nodes.append(GraphNode(graph_id, task_id, function_id, block, b"", needs, int(position == self.count)))
-        for start in range(0, len(nodes), 2048):
-            self.wire.say(self.clients[0], CLIENT_TO_SCHEDULER, nodes[start : start + 2048])
+        function_id = ObjectId(b"f" * 16)
+        graph: dict[str, Any] = {"graph_id": GraphId(b"g" * 16), "graph_tasks": self.count + 1}
+        tasks = [Task(TaskId(bytes(16)), function_id, b"", b"", unwanted=1, **graph)]
+        for position in range(1, self.count + 1):
+            task_id, unwanted = TaskId(position.to_bytes(16, "big")), int(position < self.count)
+            needs: dict[str, Any] = {"dependencies": bytes(4), "unwanted": unwanted}
+            tasks.append(Task(task_id, function_id, result_argument(0), b"", **needs, **graph))
+        for start in range(0, len(tasks), 2048):
+            self.wire.say(self.clients[0], CLIENT_TO_SCHEDULER, tasks[start : start + 2048])
             self.turn()
 
     def finish(self) -> None:
@@ -297,7 +297,7 @@ class FanOut(Run):
 
 
 def fan_out_figures(shape: str) -> dict[str, Any]:
-    """Announce a graph, and end its first node: what the consumers cost until the last of them has started."""
+    """Submit a graph, and end its first task: what the consumers cost until the last of them has started."""
     consumers, size = map(int, shape.split("x"))
     run = FanOut(consumers, result_bytes=size)
     gc.freeze()
@@ -391,7 +391,53 @@ def system() -> Iterator[tuple[str, str]]:
             yield f"get: {name}", f"{times[0]:.3f} s (median {times[repeats // 2]:.3f}); us of processor a call: {used}"
 
 
-PARTS = {"order": orders, "readiness": readinesses, "fan_out": fan_outs, "system": system}
+WAITING = 60_000
+"""How many tasks wait for the sizes."""
+
+
+def wait_for(path: str) -> int:
+    """Return 1 when a file exists."""
+    while not Path(path).exists():
+        time.sleep(0.05)
+    return 1
+
+
+def resident_bytes(combo: SchedulerClusterCombo, client: Client) -> dict[str, int]:
+    """Return the resident memory of the client and the scheduler, once the scheduler has all that was sent to it."""
+    client.submit(inc, 1).result()
+    processes = {"client": psutil.Process()}
+    processes |= {kind_of(each): each for each in psutil.Process().children(recursive=True)}
+    gc.collect()
+    return {kind: processes[kind].memory_info().rss for kind in ("client", "scheduler")}
+
+
+def sizes() -> Iterator[tuple[str, str]]:
+    """Submit tasks that wait for one that does not end, and compare the memory of client and scheduler before it."""
+    submits: dict[str, Callable[[Client, str], object]] = {
+        "a graph of which one result is wanted": lambda client, gate: client.get(
+            {"gate": gate, "first": (wait_for, "gate"), **{f"x{i}": (add, "first", i) for i in range(WAITING)},
+             "all": (total, *(f"x{i}" for i in range(WAITING)))}, ["all"], block=False),
+        "a graph of which all results are wanted": lambda client, gate: client.get(
+            {"gate": gate, "first": (wait_for, "gate"), **{f"x{i}": (add, "first", i) for i in range(WAITING)}},
+            [f"x{i}" for i in range(WAITING)], block=False),
+        "calls with a future": lambda client, gate: [
+            client.submit(add, first, i) for first in [client.submit(wait_for, gate)] for i in range(WAITING)],
+    }  # fmt: skip
+    for name, submit in submits.items():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            SchedulerClusterCombo(2, logging_level="ERROR") as combo,
+            Client(combo.get_address()) as client,
+        ):
+            before = resident_bytes(combo, client)
+            kept = submit(client, f"{folder}/gate")
+            after = resident_bytes(combo, client)
+            each = ", ".join(f"{kind} {(after[kind] - before[kind]) / WAITING:,.0f}" for kind in after)
+            yield f"bytes for each of {WAITING:,} waiting tasks, {name}", each
+            del kept
+
+
+PARTS = {"sizes": sizes, "order": orders, "readiness": readinesses, "fan_out": fan_outs, "system": system}
 
 
 def main() -> None:

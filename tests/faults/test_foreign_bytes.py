@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from scaler import Client, MissingObjects
-from scaler.ids import ID_BYTES, NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, content_id, random_id
+from scaler.ids import ID_BYTES, PREFIX_BYTES, GraphId, ObjectId, TaskId, content_id, random_id
 from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, InputKnowledge, Task, TaskResult
+from scaler.wire.messages.client import InputResult, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
 from tests.integration.test_keys import Site
 from tests.integration.test_owners import RawClient
@@ -54,16 +54,9 @@ class Rival:
         self.raw.hear(ObjectResponse, 1)
         self.raw.heard.clear()
 
-    def run(self, task_id: bytes) -> TaskResult:
+    def run(self, task_id: bytes, *further: InputResult, **about: Any) -> TaskResult:
         """Have a large result made by a task with this id."""
-        self.raw.say(Task(TaskId(task_id), self.function_id, self.arguments, b""))
-        return self._result()
-
-    def run_graph(self, *items: Any) -> TaskResult:
-        self.raw.say(*items)
-        return self._result()
-
-    def _result(self) -> TaskResult:
+        self.raw.say(Task(TaskId(task_id), self.function_id, self.arguments, b"", **about), *further)
         [result] = self.raw.hear(TaskResult, 1)
         self.raw.heard.clear()
         assert isinstance(result, TaskResult)
@@ -84,9 +77,7 @@ def test_a_client_cannot_replace_a_large_result_of_another(site: Site, role: str
             rival.store(object_id)
             result = rival.run(object_id)
             assert (result.status, result.payload) == (TaskStatus.MISSING_OBJECTS, TAKEN)
-            graph_id = GraphId(random_id())
-            node = GraphNode(graph_id, TaskId(object_id), rival.function_id, rival.arguments, b"", b"", 1)
-            result = rival.run_graph(GraphTask(graph_id, 1), node)
+            result = rival.run(object_id, graph_id=GraphId(random_id()), graph_tasks=1)
             assert (result.status, result.payload) == (TaskStatus.MISSING_OBJECTS, TAKEN)
             rival.raw.say(ObjectInstruction(InstructionKind.DELETE, ObjectId(object_id), "", ()))
         rival.store(random_id())
@@ -95,18 +86,14 @@ def test_a_client_cannot_replace_a_large_result_of_another(site: Site, role: str
         assert alice.submit(bytes.upper, futures[1]).result(PATIENCE_SECONDS) == large(b"B")
 
 
-def test_an_object_of_another_owner_is_no_input_of_a_graph(site: Site) -> None:
+def test_an_object_of_another_owner_is_no_input_of_a_task(site: Site) -> None:
     alice_file, eve_file = site.allow("alice"), site.allow("eve")
     site.cluster()
     with Client(site.address, key_file=alice_file) as alice, ExitStack() as stack:
         future = alice.submit(large, b"a")
         wait([future], PATIENCE_SECONDS)
-        rival, graph_id, task_id = Rival(site.address, eve_file, stack), GraphId(random_id()), TaskId(random_id())
-        result = rival.run_graph(
-            GraphTask(graph_id, 2),
-            GraphInput(graph_id, 0, TaskId(future.task_id), GraphId(NO_ID), 0, InputKnowledge.STORED),
-            GraphNode(graph_id, task_id, rival.function_id, rival.arguments, b"", bytes(4), 1),
-        )
+        rival, needed = Rival(site.address, eve_file, stack), TaskId(future.task_id)
+        result = rival.run(random_id(), InputResult(needed, TaskStatus.SUCCESS, b"", 1), inputs=needed)
         assert result.status == TaskStatus.MISSING_OBJECTS
         assert b"belongs to another owner" in result.payload
         assert future.result(PATIENCE_SECONDS) == large(b"a")

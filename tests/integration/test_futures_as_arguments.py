@@ -118,6 +118,23 @@ def test_a_failed_argument_fails_the_task_and_is_named(client: Client) -> None:
         client.submit(operator.neg, dying).result(SECONDS)
 
 
+def test_futures_are_arguments_of_maps(client: Client, gate: str) -> None:
+    opened, array = client.submit(waits_for, gate, 5), client.submit(large, 3)
+    numbers = [client.submit(operator.neg, number) for number in range(300)]
+    rows = client.map_unordered(operator.add, [(number, opened) for number in numbers])
+    Path(gate).touch()
+    assert sorted(rows) == sorted(5 - number for number in range(300))
+    items: list[Any] = [(numbers[2], 1), (3, 1), ([numbers[1]], [array])]
+    results = client.map(operator.add, items)
+    assert (results[:2], [len(results[2]), results[2][0]]) == ([-1, 4], [2, -1])
+    assert results[2][1] == large(3)
+    failing = client.submit(fails)
+    with pytest.raises(ValueError, match="no such row") as caught:
+        client.map(operator.neg, [(numbers[1],), (failing,)])
+    assert "whose result is argument 1 of task neg(" in str(caught.value.__cause__)
+    assert "(item 1 of the map)" in str(caught.value.__cause__)
+
+
 def test_cancelling_a_future_cancels_what_waits_for_it_and_not_the_other_way_round(
     client: Client, gate: str, tmp_path: Path
 ) -> None:
@@ -148,7 +165,7 @@ def test_a_call_that_waits_for_its_arguments_is_explained(client: Client, gate: 
     second = client.submit(operator.not_, first)
     wait_until(begun.exists, "the task begins")
     assert second.story().waits_for == "worker"
-    assert "needs the result of another node" in second.explain()
+    assert "it needs the result of task begins_and_waits (argument 1), which runs at worker" in second.explain()
     Path(gate).touch()
     assert second.result(SECONDS) is True
 
@@ -306,7 +323,7 @@ def test_a_failed_argument_inside_of_a_container_is_named(client: Client) -> Non
     assert "whose result is argument 1[1] of task sum:" in str(future.exception().__cause__)
     with pytest.raises(TypeError, match="sum: missing a required argument"):
         client.submit(sum, start=[failing])
-    with pytest.raises(SerializeObjectError, match=r"sum: argument 1: .* the future of task fails cannot be a part"):
+    with pytest.raises(SerializeObjectError, match=r"sum: argument 1 .* the future of task fails cannot be a part"):
         client.submit(sum, functools.partial(print, failing))
 
 

@@ -435,6 +435,11 @@ def test_large_results_are_kept(client: Client) -> None:
 def test_work_that_cannot_be_kept_is_refused_with_the_reason(client: Client) -> None:
     with pytest.raises(TypeError, match="row 1 has a future"):
         client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
+    read = client.submit(double, 1)
+    assert read.result(60) == 2
+    for row in ((read,), ([read],)):
+        with pytest.raises(TypeError, match="row 0 has a future"):
+            client.map(double, [row], job="futures")
     with pytest.raises(TypeError, match="row 0 contains an ObjectReference"):
         client.map(double, [([client.send_object([1])],)], job="references")
     with pytest.raises(TypeError, match="row 0 contains an ObjectReference, or is the as_is"):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from scaler.ids import GraphId, ObjectId, TaskId, content_id, random_id
 from scaler.keys.key_file import KeyFile
 from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.codec.structs import TaskFailure
-from scaler.wire.messages.client import ClientHello, GraphTask, JobRequest, JobResponse, JobVerb, Task
+from scaler.wire.messages.client import ClientHello, JobRequest, JobResponse, JobVerb, Task
 from scaler.wire.messages.common import (
     PROTOCOL_VERSION,
     HelloReply,
@@ -150,7 +151,8 @@ def come_with_hostile_names(site: Site, stack: ExitStack) -> None:
     function = ObjectInstruction(InstructionKind.CREATE_FUNCTION, content_id(frames), HOSTILE, frames)
     tasks = [Task(TaskId(random_id()), function.object_id, b"", b"", name=HOSTILE) for _ in range(10)]
     client.say(function, ObjectInstruction(InstructionKind.CREATE, ObjectId(random_id()), HOSTILE, (b"value",)), *tasks)
-    client.say(GraphTask(GraphId(random_id()), 2, name=HOSTILE))
+    graph = Task(TaskId(random_id()), function.object_id, b"", b"", name=HOSTILE)
+    client.say(replace(graph, graph_id=GraphId(random_id()), graph_tasks=2))
     order = agent.hear(RunTask)
     failure = TaskFailure(HOSTILE, HOSTILE, f"Traceback\n{HOSTILE}\n", b"", (HOSTILE,))
     run_of = (order.task_id, order.worker, order.attempt)

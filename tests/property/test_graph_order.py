@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.graph import plain
-from scaler.graph.readiness import FINISHED, READY, Readiness
+from scaler.wire.messages.common import TaskStatus
+from tests.support.configs import scheduler_config
+from tests.support.simulation import Simulation
 
 BACK_ENDS = [pytest.param(plain.order, id="python")]
 try:
@@ -73,21 +75,24 @@ def test_order_is_what_is_needed_each_after_its_dependencies(
     assert all(place[each] < place[node] for node in ordered for each in needs[node])
 
 
-@given(graphs(), st.randoms(use_true_random=False))
-def test_in_that_order_and_as_they_get_ready_all_nodes_finish(
-    graph: tuple[list[list[int]], list[int]], random: object
+@given(graphs(), st.integers(1, 3))
+def test_in_that_order_all_tasks_run_at_a_scheduler_each_after_its_dependencies(
+    graph: tuple[list[list[int]], list[int]], workers: int
 ) -> None:
     needs, _ = graph
     if has_cycle(needs):
         return
     ordered = plain.order(list(map(len, needs)), [each for node in needs for each in node], list(range(len(needs))))
     place = {node: index for index, node in enumerate(ordered)}
-    readiness = Readiness()
-    ready = [
-        position
-        for position, node in enumerate(ordered)
-        if readiness.add(list(dict.fromkeys(place[each] for each in needs[node]))) == READY
-    ]
-    while ready:
-        ready += readiness.finish(ready.pop(random.randrange(len(ready))))  # type: ignore[attr-defined]
-    assert {readiness.state(position) for position in range(len(ordered))} == {FINISHED}
+    shape = [list(dict.fromkeys(place[each] for each in needs[node])) for node in ordered]
+    simulation = Simulation(scheduler_config())
+    client, agent = simulation.client(), simulation.agent(workers)
+    graph_id = client.submit_graph(shape, range(len(shape)))
+    simulation.advance(60.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * len(shape)
+    positions = {task.task_id: position for position, task in enumerate(client.graphs[graph_id])}
+    started = [positions[run.task_id] for run in agent.started]
+    assert all(set(shape[position]) <= set(started[:at]) for at, position in enumerate(started))
+    client.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()

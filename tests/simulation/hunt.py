@@ -12,6 +12,7 @@ from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_documented import DOCUMENTED
 from tests.simulation.mutants_further import FURTHER
 from tests.simulation.mutants_jobs import JOBS
+from tests.simulation.mutants_needs import NEEDS
 from tests.simulation.mutants_promised import PROMISED
 from tests.simulation.mutants_rows import ROWS
 from tests.simulation.mutants_unseen import UNSEEN
@@ -57,7 +58,7 @@ def hunt_all(names: Sequence[str]) -> int:
     """Hunt the mutants of these names, or all. Print the table, and return how many were not found."""
     print("| mutant | defect | seed | seconds | seen as |\n|---|---|---|---|---|")
     missed = 0
-    for mutant in (*MUTANTS, *FURTHER, *DOCUMENTED, *PROMISED, *ROWS, *VALUES, *JOBS, *UNSEEN):
+    for mutant in (*MUTANTS, *FURTHER, *DOCUMENTED, *PROMISED, *ROWS, *VALUES, *JOBS, *UNSEEN, *NEEDS):
         if not names or mutant.name in names:
             find = hunt(mutant)
             missed += find.seed is None

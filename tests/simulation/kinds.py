@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
-from scaler.settings.scheduler import POLICIES
+from scaler.settings.scheduler import FAIR, POLICIES
 
 
 @dataclass(frozen=True)
@@ -430,6 +430,60 @@ RIVALS = dataclasses.replace(
 FULL = dataclasses.replace(KEPT, name="full", acts=(*KEPT.acts, *("disk_fails",) * 5, *("retry_job", "cancel_job") * 3))
 """The disk is full for a while: what was acknowledged is on it."""
 
+GRAPHS = Kind(
+    "graphs",
+    (
+        *(
+            "submit_graph",
+            "submit_graph_lazy",
+            "submit_graph_lazy",
+            "submit_graph_lazy",
+            "submit_after",
+            "submit_after",
+        ),
+        *("submit_after", "submit_chain", "submit_chain", "submit_shared", "submit_nested_chain", "map_after"),
+        *(
+            "submit_graph_once",
+            "submit_after_once",
+            "need_whatever",
+            "submit",
+            "submit_lazy",
+            "objects",
+            "program_joins",
+        ),
+        *("cancel", "cancel_graph", "drop_result", "drop_result", "read_result", "read_result", "kill_agent"),
+        *("kill_agent_silently", "agent_joins", "agent_joins", "agent_leaves", "agent_drains", "kill_processor"),
+        *("kill_program", "reset", "hole", "restart_scheduler", "spoil_program", "pause_agent", "pause_program"),
+        *("agent_returns_late", "lose_while_open", "lose_while_open", "end_unheard"),
+    ),
+    timeouts=(8.0, 60.0),
+    pauses=(0.0, 0.0, 0.05, 0.5, 2.0),
+    seconds=(0.0, 0.02, 0.3, 2.0),
+    sizes=(100_000, 100_000, 1_200_000),
+    steps=(10, 30),
+    policies=(FAIR,),
+    waiting=(-1, -1, 3),
+)
+"""Results that other tasks need, in graphs and as futures, are lost, dropped and requested, in all ways."""
+
+CHAINS = Kind(
+    "chains",
+    (
+        *("submit_graph", "submit_graph", "submit_after", "submit_after", "submit_chain", "submit_chain", "cancel"),
+        *("submit", "cancel_graph", "restart_scheduler", "restart_scheduler", "spoil_program", "program_joins"),
+        *("end_unheard", "end_unheard"),
+    ),
+    pauses=(0.1, 0.5, 2.0),
+    seconds=(0.3, 6.0, 60.0),
+    resisting=0.0,
+    steps=(6, 14),
+    is_alone=True,
+    cancel_seconds=AWAY_SECONDS,
+    policies=(FAIR,),
+    waiting=(-1, 3),
+)
+"""What runs goes on under the next scheduler, though that has yet to make the results that it needs."""
+
 OF_24 = {
     13: KEPT,
     10: RIVALS,
@@ -451,6 +505,8 @@ OF_24 = {
     6: RESUMED,
     18: SHARED,
     22: FUTURES,
+    7: GRAPHS,
+    4: CHAINS,
 }
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 

@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 import scaler.actors.sessions.agent_session
 import scaler.actors.tasks.task
+from scaler.actors.dependencies.waiting_tasks import WaitingTasks
 from scaler.actors.messages.adoption import FindRun, NotHeld, RunFound
 from scaler.actors.messages.objects import CopyKept
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.actors.sessions.agent_session import AgentSession
-from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import Adoption
 from scaler.actors.tasks.retries import retry_reason
 from scaler.actors.tasks.task import TaskActor
@@ -28,8 +28,6 @@ from scaler.executors.processes.messages import ProcessorDown
 from scaler.executors.processes.slot.slot import Slot
 from scaler.executors.processes.slot.time_limit import TimeLimit
 from scaler.executors.task_queue import TaskQueue
-from scaler.wire.messages.client import GraphTaskCancel
-from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from tests.simulation.mutants import Mutant
 
@@ -119,7 +117,7 @@ def _closed_is_silent() -> AbstractContextManager[Any]:
 
 
 def _graphs_go_on() -> AbstractContextManager[Any]:
-    return patch.dict(ClientSession.handlers, {Batch[GraphTaskCancel]: lambda *_: None})
+    return patch.object(WaitingTasks, "cancel_graph", lambda *_: None)
 
 
 DOCUMENTED: tuple[Mutant, ...] = (

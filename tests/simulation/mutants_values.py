@@ -13,7 +13,9 @@ from unittest.mock import patch
 
 import scaler.actors.tasks.task
 import scaler.client.link.large_results
+from scaler.actors.messages.objects import InputLost
 from scaler.actors.objects.object_store import ObjectStore
+from scaler.actors.sessions.client_session import ClientSession
 from scaler.agent.paused_workers import PausedWorkers
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import ValueStore
@@ -50,14 +52,8 @@ def _held_workers_wait_for_room() -> AbstractContextManager[Any]:
     return patch.object(PausedWorkers, "look", lambda _self, _now: None)
 
 
-def _graphs_hear_of_no_loss() -> AbstractContextManager[Any]:
-    tell = ObjectStore._report_lost
-
-    def tell_owner(self: ObjectStore, object_id: Any, stored: Any) -> None:
-        with patch.dict(self._table.graphs, clear=True):
-            tell(self, object_id, stored)
-
-    return patch.object(ObjectStore, "_report_lost", tell_owner)
+def _tasks_hear_of_no_loss() -> AbstractContextManager[Any]:
+    return patch.dict(ClientSession.handlers, {InputLost: lambda *_: None})
 
 
 def _machines_keep_their_copies() -> AbstractContextManager[Any]:
@@ -88,7 +84,7 @@ VALUES = (
     Mutant("arguments", "arguments count after their task has ended", _arguments_count_for_ever, KINDS),
     Mutant("on-disk", "a value that is dropped on disk still counts there", _what_is_dropped_counts_on_disk, KINDS),
     Mutant("stalled", "held workers go on only when there is room", _held_workers_wait_for_room, KINDS),
-    Mutant("unheard-loss", "a graph is not told of a value that was lost", _graphs_hear_of_no_loss, KINDS),
+    Mutant("unheard-loss", "tasks that wait are not told of a value that was lost", _tasks_hear_of_no_loss, KINDS),
     Mutant("copies", "machines keep their copies of what nobody needs", _machines_keep_their_copies, KINDS),
     Mutant("readers", "a value that somebody reads goes to the disk", _what_is_read_goes_to_disk, KINDS),
     Mutant("made-once", "what may be made once is made again", _what_may_be_made_once_is_made_again, KINDS),

@@ -359,7 +359,12 @@ class ProcessorModel(Party):
             self.user = User(self, self.name, config.address, self.agent.record, beat=config.heartbeat_interval_seconds)
         assert self._script is not None
         user, run = self.user, f"/{self._script.token}.{runs}{self._script.parent_run}"
-        self._calls = [user.submit(child, parent_run=run) for child in self._script.children]
+        self._calls = []
+        for child in self._script.children:
+            if self._script.is_chain and self._calls:
+                self._calls.append(user.submit_after(child, self._calls[-1:], is_lazy=False, parent_run=run))
+            else:
+                self._calls.append(user.submit(child, parent_run=run))
         self._wait_until(lambda: all(call.future.done() for call in self._calls), self._fetch)
 
     def _fetch(self) -> None:

@@ -25,6 +25,8 @@ class Script:
     kind: str = VALUE
     children: tuple[Script, ...] = ()
     """submitted by a client inside the task, which waits for them"""
+    is_chain: bool = False
+    """whether each child has the result of the one before as its argument"""
     deaths: int = 0
     """so many of its first runs kill their processor"""
     resists: bool = False
@@ -63,7 +65,9 @@ def value_of(script: Script, values: Sequence[Any] = ()) -> Any:
     """
     if script.kind == RAISE:
         raise ValueError(script.token)
-    number = script.token
-    for value in (*values, *map(value_of, script.children)):
+    number, children = script.token, list[Any]()
+    for child in script.children:
+        children.append(value_of(child, children[-1:] if script.is_chain else ()))
+    for value in (*values, *children):
         number = (number * 31 + digest(value)) % 2**32
     return number.to_bytes(4, "big") * (script.size // 4) if script.size else number

@@ -6,7 +6,7 @@ client, or with the scheduler.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from math import inf
@@ -36,11 +36,17 @@ UNKNOWN_SECONDS = 60.0
 class Start:
     """One run of a task."""
 
+    script: Script
     at: float
     attempt: int
     processor: str
     agent: str
     client: str
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """With what the run, or its result, is lost."""
+        return self.processor, self.agent, self.client, SCHEDULER
 
 
 @dataclass
@@ -102,16 +108,16 @@ class Record:
     """tasks that failed, as they should, with what was lost"""
     processors: set[str] = field(default_factory=set)
     """the names of those that have died; of these, its session is lost, too"""
-    plain: set[str] = field(default_factory=set)
-    """tasks that are neither nodes of graphs nor have results of others as arguments: they are made again alone"""
+    single: set[str] = field(default_factory=set)
+    """tasks that are no rows of a map"""
     stores: dict[str, Callable[[], Iterable[bytes]]] = field(default_factory=dict)
     """name of an agent -> ids of the values that it has; none if it does not live"""
     results_of: dict[str, Callable[[], Iterable[bytes]]] = field(default_factory=dict)
     """name of an agent -> ids of the results that it keeps, or kept when it died"""
     holders: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """task and the agent that had its large result, when its session ended -> other agents that had it, too"""
-    related: set[str] = field(default_factory=set)
-    """tasks that need results of others, or whose results others need"""
+    dependents: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """task -> the tasks that need its result"""
     owners: dict[str, str] = field(default_factory=dict)
     """of a task: the name of its user"""
     clients: dict[bytes, str] = field(default_factory=dict)
@@ -161,27 +167,31 @@ class Record:
 
     def _needs_another(self, script: Script, one: Start, other: Start) -> bool:
         """Return whether anything was lost between the orders of two runs: what the older one needed, or its result,
-        which an agent keeps that goes on.
+        which an agent keeps that goes on; or the same of a task that needs its result.
         """
         key = script.key
         if self.is_orderly:
             return False
         older, newer = sorted((one, other), key=self._ordered_at)
-        needed = (older.processor, older.agent, older.client, SCHEDULER)
+        needed = older.needed
         since, until = self._ordered_at(older), self._ordered_at(newer)
         if one.attempt == other.attempt:  # results of rows that had not left died with their process
             since, until = sorted((one.at, other.at))
             needed = (one.processor, other.processor)
-        if key in self.plain and self._is_kept_elsewhere(key, older, since, until):
+        if any(self._may_be_lost(each, until) for each in self._all_dependents(key)):
+            return True
+        if key in self.single and self._is_kept_elsewhere(key, older, since, until):
             return False
-        if key in self.related and self._is_agent_lost(self._before(key, since), until):
-            return True  # it had a result that another one needs
-        ended = self.ends.get(key, inf)
-        if script.size > INLINE_FRAMES_BYTES and any(ended <= at <= until for at in self.values_lost):
+        return self._was_lost(script, needed, since, until)
+
+    def _was_lost(self, script: Script, needed: Container[str], since: float, until: float) -> bool:
+        """Return whether a run of a task, or its result, was lost, if one of `needed` was lost in this time."""
+        ended, is_large = self.ends.get(script.key, inf), script.size > INLINE_FRAMES_BYTES
+        if is_large and any(ended <= at <= until for at in self.values_lost):
             return True
         losses = [(at, name) for at, name in self.losses if name in needed and since <= at <= until]
         if self.is_alone:  # what ends later is kept for the next scheduler, as large results are, and what runs goes on
-            is_kept = script.size > INLINE_FRAMES_BYTES
+            is_kept = is_large and script.key not in self.dependents  # else it is deleted when these have ended
             losses = [(at, name) for at, name in losses if name != SCHEDULER or (ended <= at and not is_kept)]
         return bool(losses)
 
@@ -197,12 +207,23 @@ class Record:
     def _is_agent_lost(self, since: float, until: float) -> bool:
         return any(name.startswith("agent") and since <= at <= until for at, name in self.losses)
 
-    def _before(self, key: str, at: float) -> float:
-        """Return when the run before that one was ordered: what was lost of a graph while it was open is made again
-        with the graph's own loss, and once more for who reads it.
+    def _all_dependents(self, key: str) -> set[str]:
+        """Return the tasks that need the result of this one, directly or not."""
+        found: set[str] = set()
+        new = {key}
+        while new:
+            new = {each for of in new for each in self.dependents.get(of, ())} - found
+            found |= new
+        return found
+
+    def _may_be_lost(self, key: str, until: float) -> bool:
+        """Return whether the last run of a task, or its result, may have been lost before `until`: when it runs again,
+        what it needs may be gone, since nobody needed it.
         """
-        earlier = [self._ordered_at(start) for start in self.starts[key]]
-        return max((each for each in earlier if each < at), default=at)
+        if key not in self.starts:
+            return False
+        last = self.starts[key][-1]
+        return self._was_lost(last.script, last.needed, self._ordered_at(last), until)
 
     def _ordered_at(self, start: Start) -> float:
         return self.numbered.get(start.attempt, start.at)
@@ -225,7 +246,7 @@ class Record:
         starts = self.starts.setdefault(script.key, [])
         if self.is_orderly:
             self._check_order(script)
-        start = Start(self.world.now, attempt, processor, agent, self.owners.get(script.key, ""))
+        start = Start(script, self.world.now, attempt, processor, agent, self.owners.get(script.key, ""))
         self.world.log(f"task {script.key} starts on {processor}" + (f", run {len(starts) + 1}" if starts else ""))
         if starts:
             last = starts[-1]
@@ -299,7 +320,7 @@ class Record:
         """
         starts = self.starts[key]
         run = [start for start in starts if start.at <= raised_at][-1]
-        needed = run.agent, SCHEDULER, "" if key in self.plain else run.processor
+        needed = run.agent, SCHEDULER, "" if key in self.single else run.processor
         until = next((start.at for start in starts if start.at > raised_at), self.world.now)
         return not any(name in needed and raised_at <= at <= until for at, name in self.losses)
 

@@ -200,6 +200,86 @@ class Story:
         wanted = draw.sample(range(count), draw.randint(1, count))
         self._have(lambda user: user.submit_graph(nodes, wanted))
 
+    def submit_graph_lazy(self) -> None:
+        """A graph, of which some results are large, and read at the very end, if at all."""
+        draw, count = self.random, self.random.randint(2, 8)
+        nodes = [(self._some_large(), draw.sample(range(i), draw.randint(0, min(i, 3)))) for i in range(count)]
+        wanted = draw.sample(range(count), draw.randint(1, count))
+        lazy = set(draw.sample(wanted, draw.randint(0, len(wanted))))
+        self._have(lambda user: user.submit_graph(nodes, wanted, lazy))
+
+    def _some_large(self, **others: Any) -> Script:
+        is_large = self.random.random() < 0.5
+        return self.script(kind=VALUE, size=self.random.choice(self.kind.sizes) if is_large else 0, **others)
+
+    def lose_while_open(self) -> None:
+        """Large results of a graph are lost, and somebody needs them, while the graph is open; then a session begins
+        anew, or another scheduler begins.
+        """
+        draw, large = self.random, [self.script(kind=VALUE, size=max(self.kind.sizes), seconds=0.02) for _ in range(3)]
+        nodes = [(each, [place - 1] if place else []) for place, each in enumerate(large)]
+        nodes.append((self.script(kind=VALUE, seconds=15.0, resists=False), draw.sample(range(3), draw.randint(0, 2))))
+        self._have(lambda user: user.submit_graph(nodes, range(4), lazy=range(3)))
+        self.world.run(draw.choice((0.5, 2.0)))
+        self.kill_agent()
+        self.agent_joins()
+        self.world.run(draw.choice((0.5, 3.0)))
+        getattr(self, draw.choice(("submit_after", "read_result", "map_after")))()
+        self.world.run(draw.choice((0.0, 0.05, 0.5, 2.0)))
+        getattr(self, draw.choice(("restart_scheduler", "spoil_program", "spoil_program")))()
+
+    def end_unheard(self) -> None:
+        """A graph ends while its user hears nothing, and submits a task that needs them; then a session begins anew."""
+        program, network = self._some_program(), self.system.network
+        if program is None:
+            return
+        network.hole(program.host, up=False, down=True)
+        self.submit_graph(seconds=0.02, kind=VALUE)
+        self.world.run(self.random.choice((0.3, 2.0)))
+        self.submit_after()
+        self.world.run(self.random.choice((0.001, 0.3)))
+        self.spoil_program()
+        network.heal(program.host)
+        self.system.record.disturbed_until = self.world.now
+
+    def submit_chain(self) -> None:
+        """Each task has the future of the one before as its argument, which its user may let go of at once."""
+        draw = self.random
+        scripts = [self._some_large() for _ in range(draw.randint(2, 6))]
+        lets_go = [draw.random() < 0.3 for _ in scripts]
+
+        def submit(user: User) -> None:
+            calls: list[Call] = []
+            for script in scripts:
+                calls.append(user.submit_after(script, calls[-1:], is_lazy=True))
+            for call, is_dropped in zip(calls, lets_go, strict=True):
+                if is_dropped:
+                    user.drop(call)
+
+        self._have(submit)
+
+    def submit_after_once(self) -> None:
+        """A task that must not begin twice needs the results of earlier ones."""
+        self._submit_after(self._some_large(once=True), is_lazy=self.random.random() < 0.5)
+
+    def map_after(self) -> None:
+        """A map, some of whose items have futures of earlier ones."""
+        draw = self.random
+        scripts, places = [self.script() for _ in range(draw.randint(2, 8))], [draw.random() for _ in range(16)]
+
+        def submit(user: User) -> None:
+            calls = [call for call in user.calls[-8:] if not (call.is_coming or call.cannot_repeat)]
+            after = [[calls[int(place * len(calls))]] if calls and place < 0.6 else [] for place in places]
+            user.map(scripts, is_tolerant=True, after=after[: len(scripts)])
+
+        self._have(submit)
+
+    def submit_nested_chain(self) -> None:
+        """A task submits a chain of tasks, and waits for them."""
+        children = tuple(self._some_large() for _ in range(self.random.randint(2, 4)))
+        script = self.script(kind=NEST, children=children, is_chain=True, resists=False)
+        self._have(lambda user: user.submit(script))
+
     def submit_once(self) -> None:
         script, is_lazy = self.script(once=True), self.random.random() < 0.3
         self._have(lambda user: user.submit(script, is_lazy=is_lazy))
@@ -246,7 +326,10 @@ class Story:
 
     def submit_after(self) -> None:
         """Its arguments are the futures of some earlier ones, which may have ended, or been read."""
-        script, is_lazy, places = self.script(), self.random.random() < 0.3, [self.random.random() for _ in range(3)]
+        self._submit_after(self.script(), is_lazy=self.random.random() < 0.3)
+
+    def _submit_after(self, script: Script, *, is_lazy: bool) -> None:
+        places = [self.random.random() for _ in range(3)]
 
         def submit(user: User) -> None:
             calls = [call for call in user.calls[-8:] if not call.is_coming]
@@ -481,6 +564,14 @@ class Story:
         token = self._tokens
         self.world.log(f"{stranger.name} {name}")
         stranger.soon(lambda: acts[name](token), 0.01)
+
+    def need_whatever(self) -> None:
+        """A stranger has tasks that need what there is not."""
+        stranger = self.system.start_stranger()
+        self._tokens += 1
+        token = self._tokens
+        self.world.log(f"{stranger.name} needs whatever")
+        stranger.soon(lambda: stranger.needs_whatever(token), 0.01)
 
     def spoil_program(self) -> None:
         """The session of a program begins anew: what was on its way to it is lost, and it says all again."""

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, content_id
-from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames, to_frames
+from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
+from scaler.pickling.serialization import (
+    VALUE,
+    DefaultSerializer,
+    argument_block,
+    function_to_frames,
+    result_argument,
+    to_frames,
+)
 from scaler.wire.codec import codec
 from scaler.wire.codec.columns import column_of
-from scaler.wire.messages.client import ClientHello, Task
-from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction
+from scaler.wire.messages.client import NO_GRAPH, ClientHello, InputResult, Task, TaskCancel
+from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, Direction
 from scaler.wire.messages.worker import WorkerHello
 from tests.simulation.network import DialerModel, Network
@@ -79,11 +88,57 @@ class StrangerParty(Party):
         return WorkerHello(*own, NO_ID)  # type: ignore[arg-type]
 
     def has_a_task(self, token: int, object_ids: bytes = b"") -> list[Any]:
+        instruction = self.has_a_function()
+        block = self.has_arguments(token)
+        return [instruction, Task(TaskId(self.world.urandom(16)), instruction.object_id, block, object_ids)]
+
+    def has_a_function(self) -> ObjectInstruction:
         frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), work)]
-        function_id = content_id(frames)
-        block = argument_block(VALUE, bytes(to_frames(DefaultSerializer(), Script(token, 0.5))[0]))
-        instruction = ObjectInstruction(InstructionKind.CREATE_FUNCTION, function_id, "work", frames)
-        return [instruction, Task(TaskId(self.world.urandom(16)), ObjectId(function_id), block, object_ids)]
+        return ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(content_id(frames)), "work", frames)
+
+    def has_arguments(self, token: int) -> bytes:
+        return argument_block(VALUE, bytes(to_frames(DefaultSerializer(), Script(token, 0.5))[0]))
+
+    def needs_whatever(self, token: int) -> None:
+        """Tasks and graphs that need each other, themselves, what comes later and what never comes; results of these
+        that are made up; and cancels.
+        """
+        draw, function = self.world.random, self.has_a_function()
+        ids = [TaskId(self.world.urandom(16)) for _ in range(5)]
+        graphs = [GraphId(self.world.urandom(16)) for _ in range(2)]
+        tokens = itertools.count(1_000_000 * token)
+        value = bytes(to_frames(DefaultSerializer(), token)[0])
+
+        def task() -> Task:
+            is_in_graph = draw.random() < 0.5
+            inputs = draw.choices(ids, k=draw.randint(0, 3))
+            needed = [] if not is_in_graph else draw.choices(range(4), k=draw.randint(0, 3))
+            needs = len(inputs) + len(needed)
+            named = range(needs and needs + draw.randint(-1, 1))
+            return Task(
+                draw.choice(ids),
+                function.object_id,
+                self.has_arguments(next(tokens)) + b"".join(map(result_argument, named)),
+                b"",
+                graph_id=draw.choice(graphs) if is_in_graph else NO_GRAPH,
+                graph_tasks=draw.randint(1, 4) if is_in_graph else 0,
+                dependencies=b"".join(each.to_bytes(4, "little") for each in needed),
+                inputs=b"".join(inputs),
+                unwanted=draw.randint(0, 1),
+            )
+
+        def result() -> InputResult:
+            status, size = draw.choice((TaskStatus.SUCCESS, TaskStatus.SUCCESS, *TaskStatus)), draw.choice((0, 0, 50))
+            return InputResult(draw.choice(ids), status, value, size)
+
+        def cancel() -> TaskCancel:
+            return TaskCancel(draw.choice(ids), graph_id=draw.choice((NO_GRAPH, *graphs)))
+
+        self.say(CLIENT_TO_SCHEDULER, self.hello())
+        self.soon(lambda: self.say(CLIENT_TO_SCHEDULER, function), 0.1)
+        for _ in range(draw.randint(3, 25)):
+            item = draw.choice((task, task, task, result, cancel))()
+            self.soon(partial(self.say, CLIENT_TO_SCHEDULER, item), 0.1 + 2 * draw.random() ** 3)
 
     def acts(self) -> dict[str, Callable[[int], None]]:
         return {

@@ -78,6 +78,14 @@ def test_an_orderly_shutdown_loses_nothing_and_of_two_runs_one_continues(count: 
     assert well(count, "orderly", "steady", "twice", "values", "futures")
 
 
+@runs
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_results_that_tasks_need_are_computed_again_only_if_they_were_lost(count: int) -> None:
+    assert well(count, "graphs", "chains")
+
+
 @pytest.mark.more
 @pytest.mark.processes
 @pytest.mark.slow

@@ -6,9 +6,9 @@ User --Client, futures, maps--> LinkThread <-- Driver, in place of its thread
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scaler.client.client import Client
@@ -136,6 +136,14 @@ class Driver:
             self._link._turn.release()
 
 
+@dataclass
+class GraphOfCalls:
+    """What the calls of a graph have in common, also those whose futures are gone."""
+
+    keys: set[str]
+    is_canceled: bool = False
+
+
 class Call:
     """One task, node or map of a user, and what is known of it."""
 
@@ -150,8 +158,7 @@ class Call:
         self.is_canceled = self.is_dropped = False
         self.since = user.party.world.now
         """when it was submitted"""
-        self.graph: set[str] = set()
-        """the nodes of its graph"""
+        self.graph: GraphOfCalls | None = None
         self.needed: set[str] = set()
         """the nodes that it needs, or the tasks whose futures are its arguments, and all that these need"""
         self.after: Sequence[Call] = ()
@@ -180,7 +187,8 @@ class Call:
 
     @property
     def may_be_canceled(self) -> bool:
-        return self.is_canceled or any(call.may_be_canceled for call in self.after)
+        is_canceled = self.is_canceled or (self.graph is not None and self.graph.is_canceled)
+        return is_canceled or any(call.may_be_canceled for call in self.after)
 
     def be_read(self) -> None:
         """Let it be read as soon as that does not block, and say that somebody waits for it."""
@@ -277,7 +285,6 @@ class User:
         script = replace(script, parent_run=parent_run)
         known = [self.references[each.object_id][1] if isinstance(each, ObjectReference) else each for each in values]
         future = self._client_for(script).submit(work, script, *values)
-        self.record.plain.add(script.key)
         return self._called(future, script, known, is_lazy)
 
     def _client_for(self, script: Script) -> Any:
@@ -296,20 +303,24 @@ class User:
             options["priority"] = script.priority
         return self.client.options(**options) if options else self.client
 
-    def submit_after(self, script: Script, calls: Sequence[Call], *, is_lazy: bool) -> Call:
+    def submit_after(self, script: Script, calls: Sequence[Call], *, is_lazy: bool, parent_run: str = "") -> Call:
         """Submit a task whose arguments are the futures of others."""
+        script = replace(script, parent_run=parent_run)
         known = [call.expected for call in calls]
-        future = self.client.submit(work, script, *(call.future for call in calls))
-        call = self._called(future, script, () if ValueError in known else known, is_lazy)
-        if ValueError in known:
-            call.expected = ValueError
+        future = self._client_for(script).submit(work, script, *(call.future for call in calls))
+        call = self._called(future, script, known, is_lazy)
         call.after = calls
-        self.record.related.update([script.key, *(each.script.key for each in calls)])
-        call.needed = {each.script.key for each in calls}.union(*(each.needed for each in calls))
+        call.needed = self._needed_by(script, calls)
         return call
 
+    def _needed_by(self, script: Script, calls: Sequence[Call]) -> set[str]:
+        """Note that a task needs the results of these, and return all tasks that it needs."""
+        for each in calls:
+            self.record.dependents[each.script.key].add(script.key)
+        return {each.script.key for each in calls}.union(*(each.needed for each in calls))
+
     def _called(self, future: Any, script: Script, known: Sequence[Any], is_lazy: bool) -> Call:
-        self.record.owners[script.key] = self.name
+        self._own(script)
         if self.record.is_orderly:
             self.record.waiting[script.key] = script, self.party.world.now, future.task_id
         call = Call(self, future, script, _expected(script, known), is_lazy)
@@ -317,7 +328,13 @@ class User:
         self.unread.append(call)
         return call
 
-    def submit_graph(self, nodes: Sequence[tuple[Script, Sequence[int]]], wanted: Sequence[int]) -> list[Call]:
+    def _own(self, script: Script) -> None:
+        self.record.owners[script.key] = self.name
+        self.record.single.add(script.key)
+
+    def submit_graph(
+        self, nodes: Sequence[tuple[Script, Sequence[int]]], wanted: Sequence[int], lazy: Container[int] = ()
+    ) -> list[Call]:
         """Submit a graph: of each node its script and the nodes whose results it takes."""
         graph = {
             f"n{position}": (work, script, *(f"n{each}" for each in needed))
@@ -325,25 +342,26 @@ class User:
         }
         results: list[Any] = []
         below: list[set[str]] = []
-        self.record.related.update(script.key for script, _ in nodes)
         for script, needed in nodes:
             below.append({nodes[each][0].key for each in needed}.union(*(below[each] for each in needed)))
-            self.record.owners[script.key] = self.name
-            failed = any(results[each] is ValueError for each in needed)
-            results.append(ValueError if failed else _expected(script, [results[each] for each in needed]))
+            self._own(script)
+            for each in needed:
+                self.record.dependents[nodes[each][0].key].add(script.key)
+            results.append(_expected(script, [results[each] for each in needed]))
         futures = self._client_for(nodes[0][0]).get(graph, [f"n{position}" for position in wanted], block=False)
-        calls = []
+        calls, of_all = [], GraphOfCalls({script.key for script, _ in nodes})
         for position in wanted:
-            call = self._called(futures[f"n{position}"], nodes[position][0], (), is_lazy=False)
+            call = self._called(futures[f"n{position}"], nodes[position][0], (), is_lazy=position in lazy)
             call.expected, call.needed = results[position], below[position]
-            call.graph = {script.key for script, _ in nodes}
+            call.graph = of_all
             calls.append(call)
         return calls
 
-    def map(self, scripts: Sequence[Script], is_tolerant: bool = False) -> None:
+    def map(self, scripts: Sequence[Script], is_tolerant: bool = False, after: Sequence[Sequence[Call]] = ()) -> None:
+        """Map over scripts; the items have the futures of the calls in `after` as further arguments."""
         for script in scripts:
             self.record.owners[script.key] = self.name
-        mapped = Mapped(self, scripts, is_tolerant)
+        mapped = Mapped(self, scripts, is_tolerant, after or [()] * len(scripts))
         self.maps.append(mapped)
         self.unread.append(mapped)
 
@@ -361,17 +379,16 @@ class User:
 
     def cancel(self, call: Call) -> None:
         if call.future.cancel():
-            self.record.canceled[call.script.key] = self.party.world.now
-            call.is_canceled = True
-            for other in self.calls:  # of a graph, all
-                if other.future.task_id[:8] == call.future.task_id[:8]:
-                    other.is_canceled = True
-                    self.record.canceled |= dict.fromkeys((other.script.key, *other.graph), self.party.world.now)
+            call.is_canceled, keys = True, {call.script.key}
+            if call.graph is not None:
+                call.graph.is_canceled = True
+                keys = call.graph.keys
+            self.record.canceled |= dict.fromkeys(keys, self.party.world.now)
 
     def drop(self, call: Call) -> None:
         """Let go of a future: its task is not cancelled, and nobody reads its result."""
-        call.is_dropped = True
         self.dropped.add(call.future.task_id)
+        call.is_dropped, call.future = True, None
         self.calls.remove(call)
         self.unread.remove(call)
 
@@ -403,6 +420,8 @@ class User:
             error = (call.future._outcome or (None, None))[1]
             if error is not None:
                 error.__traceback__ = None  # it has the frames of `look`, and so other calls
+        for mapped in self.maps:
+            mapped.forget()
         self.calls, self.maps, self.unread = [], [], []
         self.references = {}
 
@@ -427,13 +446,19 @@ class Mapped:
 
     Args:
         is_tolerant: whether the exception of a row is its result.
+        after: of each row the calls whose futures are its arguments.
     """
 
     is_lazy = False
 
-    def __init__(self, user: User, scripts: Sequence[Script], is_tolerant: bool) -> None:
+    def __init__(
+        self, user: User, scripts: Sequence[Script], is_tolerant: bool, after: Sequence[Sequence[Call]]
+    ) -> None:
         core = user.core
-        self._expected = [_expected(script, ()) for script in scripts]
+        self._after, self._since = after, user.party.world.now
+        known = [[call.expected for call in calls] for calls in after]
+        self._expected = list(map(_expected, scripts, known))
+        self._needed = [user._needed_by(script, calls) for script, calls in zip(scripts, after, strict=True)]
         self._keys = [script.key for script in scripts]
         self._user = user
         function = core.functions.get(work)
@@ -442,7 +467,8 @@ class Mapped:
         terms = core.terms(replace(core.options, retries=retries) if retries else core.options)
         self._run = MapRun(function, terms, core.serializer, core.link, return_exceptions=is_tolerant)
         self.is_over = False
-        self._run._submit_all([(script,) for script in scripts])
+        futures = [[call.future for call in calls] for calls in after]
+        self._run._submit_all([(script, *needed) for script, needed in zip(scripts, futures, strict=True)])
 
     def look(self, _is_end: bool) -> None:
         run = self._run
@@ -458,19 +484,29 @@ class Mapped:
             was_hit = item is not None and record.hits[self._keys[int(item[1])]] >= record.crash_limit
             self._end(record.may_refuse if is_refused else was_hit, repr(error))
             self._give_up()
+        except CancelledError as error:
+            may_be_canceled = any(call.may_be_canceled for calls in self._after for call in calls)
+            self._end(may_be_canceled or self._user.is_leaving, repr(error))
+            self._give_up()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is wrong
             self._end(self._user.is_leaving, repr(error))
         else:
             if run._done == len(self._expected):
                 if self._is_tolerant:
-                    run._results = list(map(self._checked, self._scripts, run._results, self._expected))
+                    run._results = list(map(self._checked, range(len(self._scripts)), run._results, self._expected))
                 self._end(run._results == self._expected, f"returned {run._results!r:.80}")
 
-    def _checked(self, script: Script, result: Any, expected: Any) -> Any:
+    def _checked(self, row: int, result: Any, expected: Any) -> Any:
         """Return the result of a row, and what is expected if it has failed as it may."""
-        record, key = self._user.record, script.key
-        if isinstance(result, (ProcessorDiedError, WorkerDiedError)):
-            record.excuse(key, (), result)
+        record, key = self._user.record, self._keys[row]
+        if isinstance(result, CancelledError) and any(call.may_be_canceled for call in self._after[row]):
+            record.excused.add(key)
+        elif isinstance(result, (ProcessorDiedError, WorkerDiedError)):
+            record.excuse(key, self._needed[row], result)
+        elif isinstance(result, MissingObjects) and any(
+            call.cannot_repeat or call.is_dropped for call in self._after[row]
+        ):
+            record.excuse_once(key, self._needed[row], self._since, result)
         elif isinstance(result, MissingObjects):
             record.excuse_unread(key, self._user.name, result)
         elif isinstance(result, NoWorkerError):
@@ -484,6 +520,10 @@ class Mapped:
         self._give_up()
         self.is_over = True
 
+    def forget(self) -> None:
+        """Let go of the futures among its items."""
+        self._run._items = ()  # there is a cycle of references, and no garbage is collected
+
     def _give_up(self) -> None:
         user = self._user
         user.record.canceled.update(dict.fromkeys(self._keys, user.party.world.now))
@@ -496,7 +536,8 @@ class Mapped:
 
 
 def _expected(script: Script, known: Sequence[Any]) -> Any:
+    """Return the value of a task that needs these, or the type of the error that it raises, as what it needs may."""
     try:
-        return value_of(script, known)
+        return ValueError if ValueError in known else value_of(script, known)
     except ValueError:
         return ValueError

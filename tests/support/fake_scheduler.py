@@ -12,6 +12,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -20,7 +21,7 @@ import zmq
 
 from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, ProtocolError
-from scaler.ids import Connection, GraphId, ObjectId, SchedulerId, TaskId, random_id
+from scaler.ids import NO_ID, Connection, GraphId, ObjectId, SchedulerId, TaskId, random_id, split_ids
 from scaler.pickling.serialization import (
     INLINE_BYTES,
     OBJECT,
@@ -37,6 +38,7 @@ from scaler.transport.interface import PeerGoneError
 from scaler.transport.sockets import RouterSocket
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import (
+    NO_GRAPH,
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEcho,
@@ -45,11 +47,9 @@ from scaler.wire.messages.client import (
     ExplainRequest,
     ExplainResponse,
     GoodbyeKind,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
     InfoRequest,
     InfoResponse,
+    InputResult,
     Task,
     TaskCancel,
     TaskResult,
@@ -74,19 +74,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 WAIT_SECONDS = 10.0
 _NOT_COUNTED = (HelloReply, HelloRequest, ClientHeartbeatEcho)
-
-
-class _Graph:
-    """The nodes of a graph, and their results."""
-
-    def __init__(self, spec: GraphTask) -> None:
-        self.spec = spec
-        self.nodes: list[GraphNode] = []
-        self.results: list[TaskResult] = []
-
-    def argument(self, position: int) -> tuple[int, bytes]:
-        result = self.results[position]
-        return (OBJECT, result.task_id) if result.size else (VALUE, result.payload)
 
 
 class FakeScheduler:
@@ -114,7 +101,11 @@ class FakeScheduler:
         self.objects: dict[ObjectId, Frames] = {}
         self.message_count = self.bad_message_count = 0
         self._canceled: set[TaskId] = set()
-        self._graphs: dict[GraphId, _Graph] = {}
+        self._graphs: dict[GraphId, list[Task]] = {}
+        self._waiting: list[Task] = []
+        """tasks that need results which are not there yet"""
+        self._ended: dict[TaskId, TaskResult] = {}
+        """the results of this session, including those that the client has sent"""
         self._commands: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._wake_receiver, self._wake_sender = os.pipe()
@@ -255,6 +246,8 @@ class FakeScheduler:
     def _on_hello(self, _hello: ClientHello) -> HelloReply | None:
         if not self.answers_hellos:
             return None
+        for of_session in (self._graphs, self._waiting, self._ended):
+            of_session.clear()
         accepted = not self.refuses_hellos_because
         own = (self.scheduler_id, PROTOCOL_VERSION, "0")
         return HelloReply(int(accepted), self.refuses_hellos_because, *own, value_bytes=self.value_bytes)
@@ -277,15 +270,56 @@ class FakeScheduler:
         frames = self.objects.get(request.object_id)
         return ObjectResponse(request.object_id, int(frames is not None), frames or ())
 
-    def _on_task(self, task: Task) -> TaskResult | None:
+    def _on_task(self, task: Task) -> list[TaskResult]:
+        if task.graph_id != NO_GRAPH:
+            self._graphs.setdefault(task.graph_id, []).append(task)
+        if task.function_id == NO_ID:  # it keeps the position of a task that has ended
+            return []
         if not task.payload and RunOptions.decode(task.options).was_submitted:  # no agent has its result
-            return TaskResult(task.task_id, TaskStatus.NOT_FOUND, b"", 0)
-        return self._result_of(task) if self.answers_tasks else None
+            return [TaskResult(task.task_id, TaskStatus.NOT_FOUND, b"", 0)]
+        if not self.answers_tasks:
+            return []
+        self._waiting.append(task)
+        return self._run_ready()
 
-    def _on_cancel(self, cancel: TaskCancel) -> TaskResult | None:
-        if cancel.waiting and cancel.task_id in self.begun:
-            return None
-        return None if self.answers_tasks else TaskResult(cancel.task_id, TaskStatus.CANCELED, b"", 0)
+    def _on_input_result(self, known: InputResult) -> list[TaskResult]:
+        self._ended[known.task_id] = TaskResult(known.task_id, known.status, known.payload, known.size)
+        return self._run_ready()
+
+    def _run_ready(self) -> list[TaskResult]:
+        """Run the waiting tasks whose needs have ended. Return the results that the client wants."""
+        results: list[TaskResult] = []
+        while True:
+            task = next((each for each in self._waiting if self._ended.keys() >= set(self._needs(each))), None)
+            if task is None:
+                return results
+            self._waiting.remove(task)
+            result = self._result_of(task)
+            if not task.unwanted:
+                results.append(result)
+
+    def _needs(self, task: Task) -> list[TaskId]:
+        """Return the ids of the tasks whose results a task needs, in the order in which its arguments count them."""
+        packed = [task.dependencies[start : start + 4] for start in range(0, len(task.dependencies), 4)]
+        earlier = [self._graphs[task.graph_id][int.from_bytes(each, "little")].task_id for each in packed]
+        return [*earlier, *map(TaskId, split_ids(task.inputs))]
+
+    def _with_results(self, task: Task, needed: Sequence[TaskResult]) -> Task:
+        """Return a task with the results that it needs as its arguments."""
+
+        def argument(index: int) -> tuple[int, bytes]:
+            result = needed[index]
+            return (OBJECT, result.task_id) if result.size else (VALUE, result.payload)
+
+        block, object_ids = put_results(task.payload, argument)
+        return replace(task, payload=block, object_ids=task.object_ids + object_ids)
+
+    def _on_cancel(self, cancel: TaskCancel) -> list[TaskResult]:
+        if self.answers_tasks or (cancel.waiting and cancel.task_id in self.begun):
+            return []
+        graph = self._graphs.get(cancel.graph_id)
+        wanted = [cancel.task_id] if graph is None else [task.task_id for task in graph if not task.unwanted]
+        return [TaskResult(task_id, TaskStatus.CANCELED, b"", 0) for task_id in wanted]
 
     def _on_question(self, question: ExplainRequest) -> ExplainResponse | None:
         if question.task_id in self.begun:
@@ -293,31 +327,6 @@ class FakeScheduler:
         if self.answers_tasks:
             return ExplainResponse(question.task_id, "", UNKNOWN, "the scheduler does not have it", "w")
         return None
-
-    def _on_graph(self, graph: GraphTask) -> None:
-        self._graphs[graph.graph_id] = _Graph(graph)
-
-    def _on_node(self, node: GraphNode) -> list[TaskResult]:
-        """Run a node as soon as it arrives, because the nodes that it needs have arrived before it."""
-        graph = self._graphs[node.graph_id]
-        graph.nodes.append(node)
-        if not self.answers_tasks:
-            return []
-        positions = [node.dependencies[i : i + 4] for i in range(0, len(node.dependencies), 4)]
-        needed = [graph.results[int.from_bytes(packed, "little")] for packed in positions]
-        result = next((each for each in needed if each.status), None)
-        if result is None:
-            block, object_ids = put_results(node.payload, graph.argument)
-            task = Task(node.task_id, node.function_id, block, node.object_ids + object_ids)
-            result = self._result_of(task)
-        result = TaskResult(node.task_id, result.status, result.payload, result.size)
-        graph.results.append(result)
-        return [result] if node.wanted else []
-
-    def _on_graph_cancel(self, cancel: GraphTaskCancel) -> list[TaskResult]:
-        graph = self._graphs.get(cancel.graph_id)
-        nodes = [] if self.answers_tasks or graph is None else graph.nodes
-        return [TaskResult(node.task_id, TaskStatus.CANCELED, b"", 0) for node in nodes if node.wanted]
 
     def _on_goodbye(self, goodbye: ClientDisconnect) -> ClientShutdownResponse | None:
         if goodbye.kind != GoodbyeKind.SHUTDOWN:
@@ -332,14 +341,22 @@ class FakeScheduler:
         Task: _on_task,
         TaskCancel: _on_cancel,
         ExplainRequest: _on_question,
-        GraphTask: _on_graph,
-        GraphNode: _on_node,
-        GraphTaskCancel: _on_graph_cancel,
+        InputResult: _on_input_result,
         ClientDisconnect: _on_goodbye,
         InfoRequest: _on_inquiry,
     }
 
     def _result_of(self, task: Task) -> TaskResult:
+        needed = [self._ended[task_id] for task_id in self._needs(task)]
+        failed = next((each for each in needed if each.status), None)
+        if failed is not None:
+            result = replace(failed, task_id=task.task_id)
+        else:
+            result = self._run_task(self._with_results(task, needed) if needed else task)
+        self._ended[task.task_id] = result
+        return result
+
+    def _run_task(self, task: Task) -> TaskResult:
         try:
             serializer, function = function_from_frames(self._stored(task.function_id))
             read = partial(from_frames, serializer)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, cast
 
-from scaler.actors.graphs.graph import GraphActor
-from scaler.actors.graphs.graph_node import GraphNodeState
+from scaler.actors.dependencies.waiting_task import WAITING, TaskGraph, WaitingTask
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
@@ -18,7 +17,7 @@ from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.workers.balancer import Balancer
 from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
-from scaler.ids import NO_CONNECTION, NO_ID, TaskId, split_ids
+from scaler.ids import NO_CONNECTION, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, Dispatcher
 from scaler.pickling.serialization import size_of
 from scaler.settings import SchedulerConfig
@@ -60,20 +59,14 @@ class Inside:
             if task_id not in job._large._awaited:
                 yield task_id, task
 
-    def graphs(self) -> list[GraphActor]:
-        """Return the graphs of clients that have not left."""
-        refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs)
-        return [cast("GraphActor", ref._actor) for ref in refs if ref._actor is not None]
+    def all_client_sessions(self) -> list[ClientSession]:
+        """Return the sessions of clients, including those inside tasks."""
+        actors = (peer.session._actor for peer in self.tree.directory.peers.values())
+        return [actor for actor in actors if isinstance(actor, ClientSession)]
 
-    def _running_nodes(self, session: ClientSession) -> Iterator[tuple[TaskId, ActorRef]]:
-        graphs = (cast("GraphActor", ref._actor) for ref in session._graphs)
-        return ((task_id, ref) for graph in graphs for task_id, (_, ref) in graph._running.items())
-
-    def living_graphs(self) -> list[GraphActor]:
-        """Return all graphs, including those of clients that have left."""
-        found = (actor for actor in gc.get_objects() if type(actor) is GraphActor)
-        mine = [actor for actor in found if actor._actor_ref._dispatcher is self.dispatcher]
-        return [actor for actor in mine if actor._actor_ref._actor is actor]
+    def graphs(self) -> list[TaskGraph]:
+        """Return the open graphs of all clients."""
+        return [graph for session in self.all_client_sessions() for graph in session._waiting.graphs.values()]
 
     def task(self, task_id: TaskId) -> TaskActor | None:
         for session in self.sessions(ClientSession):
@@ -99,12 +92,15 @@ class Inside:
         """Check that the counts of each owner are right, and that no owner exceeds the quota."""
         directory = self.tree.directory
         clients, tasks, held, came_back = Counter[Owner](), Counter[Owner](), Counter[Owner](), set[Owner]()
+        needed = Counter[Owner]()
         for session in self.sessions(ClientSession):
             if type(session) is not ClientSession:
                 continue
             owner = session._owner
             clients[owner] += 1
-            tasks[owner] += session._tasks.n_rows + sum(session._graphs._sizes.values())
+            tasks[owner] += session._tasks.n_rows + session._waiting.n_waiting
+            tasks[owner] += sum(graph.size - len(graph.nodes) for graph in session._waiting.graphs.values())
+            needed[owner] += sum(task.is_open and task.n_users > 0 for task in session._waiting._by_id.values())
             if session._adoption is not None:
                 came_back.add(owner)  # its open tasks at the last scheduler continue
             held[owner] += len(session._held)
@@ -124,30 +120,24 @@ class Inside:
             assert owner.held == held[owner]
             assert not (owner._waiting and owner.room()), "sessions wait although their owner is below the quota"
             if owner.terms.tasks and owner not in came_back:
-                assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks, more than the quota"
+                n_tasks = owner.tasks - needed[owner]  # else those that wait for them might wait for ever
+                assert n_tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks, more than the quota"
 
     def _check_actors(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
         """Have each actor check what it knows alone."""
         shared = (ref._actor for ref in self.tree.supervisor.children.values())
         refs = (peer.session for peer in self.tree.directory.peers.values())
         jobs = (*self.jobs(),)
-        for actor in (*shared, *(ref._actor for ref in refs), *self.graphs(), *proxies, *tasks.values(), *jobs):
+        for actor in (*shared, *(ref._actor for ref in refs), *proxies, *tasks.values(), *jobs):
             if actor is not None:
                 actor.check()
 
     def _check_sessions(self) -> None:
-        """Check that sessions know no ended graph, and that no task is in two sessions."""
+        """Check that no task is in two sessions."""
         open_in: dict[ActorRef, ClientSession] = {}
         for session in self.sessions(ClientSession):
             for task_id, ref in session._tasks.items():
                 assert open_in.setdefault(ref, session) is session, f"{task_id!r} is in two sessions"
-            for graph_id, ref in session._graphs._graphs.items():
-                assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
-            for source, tasks in session._awaited._by_source.items():
-                open_ones = session._tasks if source == NO_ID else ()
-                assert source in session._graphs._graphs or not tasks.keys() - set(open_ones), (
-                    "a result is awaited from a task or graph that is not open"
-                )
         if self.actor(ACCEPTOR) is None:
             return  # sessions that have ended are forgotten after its restart
         for peer in self.tree.directory.peers.values():
@@ -178,10 +168,7 @@ class Inside:
             for run in proxy._runs.values():
                 owners[run.task, run.attempt] = owners.get((run.task, run.attempt), 0) + 1
         tasks: dict[ActorRef, TaskActor] = {}
-        sessions = self.sessions(ClientSession)
-        of_sessions = (
-            each for session in sessions for each in (*session._tasks.items(), *self._running_nodes(session))
-        )
+        of_sessions = (each for session in self.all_client_sessions() for each in session._tasks.items())
         of_jobs = (each for job in self.jobs() for each in self._rows_of(job))
         for task_id, ref in (*of_sessions, *of_jobs):
             task = ref._actor
@@ -270,32 +257,38 @@ class Inside:
         for task in tasks.values():
             for used in split_ids(task._spec.object_ids):
                 users[used] = users.get(used, 0) + 1
-        for used in self._used_by_graphs(tasks):
+        for used in self._used_by_waiting():
             users[used] = users.get(used, 0) + 1
         nodes = {session.actor_ref for session in self.sessions(AgentSession)}
         assert table.copies.objects.keys() <= nodes, "copies are recorded for an agent that has left"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
-            carried = sum(size_of(each.frames) for each in (*self._nodes(tasks), *(t._spec for t in tasks.values())))
+            waiting = (each.frames for each in self._waiting() if each.status == WAITING)
+            carried = sum(map(size_of, (*waiting, *(task._spec.frames for task in tasks.values()))))
             assert table.size_bytes == carried + sum(stored.size_bytes for stored in table.objects.values())
             paid = sum(stored.size_bytes for stored in table.objects.values() if stored.payer is not None)
             assert sum(owner.n_bytes for owner in self.tree.directory.owners) == carried + paid
 
-    def _nodes(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[GraphNodeState]:
-        of_tasks = [cast("Any", task._context.session._actor) for task in tasks.values()]
-        graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
-        return (node for graph in graphs for node in graph._nodes)
+    def _waiting(self) -> list[WaitingTask]:
+        """Return all tasks that wait for results, or whose results tasks need."""
+        found: dict[int, WaitingTask] = {}
+        for session in self.all_client_sessions():
+            waiting = session._waiting
+            of_graphs = (task for graph in waiting.graphs.values() for task in graph.nodes)
+            stored = chain.from_iterable(waiting._values._stored.values())
+            found |= {id(task): task for task in (*waiting._by_id.values(), *of_graphs, *stored)}
+        return list(found.values())
 
-    def _used_by_graphs(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[bytes]:
-        for node in self._nodes(tasks):
-            yield from split_ids(node.object_ids)
-            if node.is_stored:
-                yield node.task_id
+    def _used_by_waiting(self) -> Iterator[bytes]:
+        for task in self._waiting():
+            yield from split_ids(task.object_ids)
+            if task.is_stored:
+                yield task.task_id
 
     def check_empty(self) -> None:
         """Check that nothing is left when all clients have left and all runs have ended. Raises `AssertionError`."""
         assert self.sessions(ClientSession) == []
-        assert self.living_graphs() == []
+        assert self.graphs() == []
         assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         counts = [(owner.clients, owner.tasks, owner.n_bytes) for owner in self.tree.directory.owners]

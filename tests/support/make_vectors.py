@@ -16,16 +16,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from scaler.ids import ObjectId, content_id
+from scaler.ids import GraphId, ObjectId, TaskId, content_id
 from scaler.pickling.serialization import FRAMES as FRAMES_OUTSIDE
-from scaler.pickling.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block
+from scaler.pickling.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block, result_argument
 from scaler.wire.codec.codec import camel_case, encode, encode_message, union_name
 from scaler.wire.codec.columns import Rule, column_kinds
 from scaler.wire.codec.schemas import SCHEMAS, schema_directory
 from scaler.wire.codec.structs import RunOptions, TaskFailure
-from scaler.wire.messages.client import Task, TaskCancel
+from scaler.wire.messages.client import InputResult, Task, TaskCancel
 from scaler.wire.messages.columns import ROWS_MOST, UpperLimit
-from scaler.wire.messages.common import PROFILE
+from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.directions import (
     AGENT_TO_PROCESSOR,
     CLIENT_TO_SCHEDULER,
@@ -67,6 +67,7 @@ BYTES = {
     "options": [RunOptions(profiling=True).encode(), b"", RunOptions(retries=3, capabilities=(("gpu", 1),)).encode()],
     "sizes": [bytes((0, 2, 0, 0, 0, 0, 0, 0, 64, 226, 1, 0, 0, 0, 0, 0)), b"", bytes((8, *bytes(7)))],
     "dependencies": [bytes((0, 0, 0, 0, 2, 1, 0, 0)), b"", bytes((3, 0, 0, 0))],
+    "inputs": [sample_id(5), b"", sample_id(6) + sample_id(7)],
     "durations": [struct.pack("<32I", *range(32)), b"", bytes(128)],
     "workers": [WORKER_ROW.pack(995, 3, 2, 1, 3, 2**30, SHORT[0], 1500, 77), b"", bytes(WORKER_ROW.size)],
     "processors": [
@@ -167,6 +168,8 @@ def messages(direction: Direction) -> Json:
         vectors.append(message(f"one {name}", direction, [sample(item, 0)]))
         vectors.append(message(f"three {name}", direction, [sample(item, index) for index in range(3)]))
         vectors.append(message(f"three {name}, all columns empty", direction, [default_item(item)] * 3))
+    if direction is CLIENT_TO_SCHEDULER:
+        vectors += [message(title, direction, items) for title, items in calls_with_needs().items()]
     mixed = [sample(batch.item, index) for batch in batches for index in range(2)]
     vectors.append(message("all kinds, and the first one once more", direction, [*mixed, mixed[0]]))
     if direction not in (AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT):
@@ -176,6 +179,36 @@ def messages(direction: Direction) -> Json:
     return {"direction": direction.name, "number": direction.number, "messages": vectors}
 
 
+def calls_with_needs() -> dict[str, list[Any]]:
+    """Return items about calls that need results of other calls: a graph, its cancel, and a task with inputs."""
+    graph_id, function_id = GraphId(sample_id(8)), ObjectId(sample_id(9))
+    value = argument_block(VALUE, b"\x80\x05K\x03.")
+
+    def call(number: int, *arguments: bytes, **needs: Any) -> Task:
+        return Task(TaskId(sample_id(number)), function_id, b"".join(arguments), b"", **needs)
+
+    def in_graph(number: int, *arguments: bytes, **needs: Any) -> Task:
+        return call(number, *arguments, graph_id=graph_id, graph_tasks=3, **needs)
+
+    both = result_argument(0), result_argument(1)
+    return {
+        "a graph of three tasks; the client needs the result of the last one": [
+            in_graph(1, value, unwanted=1),
+            in_graph(2, both[0], value, dependencies=struct.pack("<I", 0), unwanted=1),
+            in_graph(3, *both, dependencies=struct.pack("<II", 0, 1)),
+        ],
+        "a cancel of a graph": [TaskCancel(TaskId(sample_id(3)), graph_id=graph_id)],
+        "a task with two inputs, one of which has ended": [
+            call(4, *both, inputs=sample_id(5) + sample_id(6)),
+            InputResult(TaskId(sample_id(5)), TaskStatus.SUCCESS, b"\x80\x05K\x07."),
+        ],
+        "the results of two inputs, a large one and one that was cancelled": [
+            InputResult(TaskId(sample_id(6)), TaskStatus.SUCCESS, b"", 80_000_000),
+            InputResult(TaskId(sample_id(7)), TaskStatus.CANCELED, b""),
+        ],
+    }
+
+
 def refused() -> Json:
     """Return messages of a client that must be refused, and why."""
     ((header, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)))])
@@ -183,7 +216,7 @@ def refused() -> Json:
     ((long, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)), rows=ROWS_MOST + 1)])
     task = Task(sample_id(1), sample_id(2), b"", b"")  # type: ignore[arg-type]
     ((hello, _),) = encode(CLIENT_TO_SCHEDULER, [task])
-    count_at = two.index((2).to_bytes(4, "little"), two.index(sample_id(1)) - 32)
+    count_at = two.index((2).to_bytes(4, "little"), two.index(sample_id(1)) - 40)
     too_many = two[:count_at] + (3).to_bytes(4, "little") + two[count_at + 4 :]
     none = header[:24] + header[24:].replace((1).to_bytes(8, "little"), bytes(8))  # behind the direction
     return {
@@ -247,7 +280,7 @@ def parts() -> Json:
         arguments[0],
         {"kind": FRAMES_OUTSIDE, "name": "länge", "data": (1).to_bytes(4, "little") + (9).to_bytes(8, "little")},
     ]
-    of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
+    with_result = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {
             "payload": failure.encode().hex(),
@@ -268,9 +301,9 @@ def parts() -> Json:
             "frames": [frame.hex() for frame in frames],
             "framesOfEach": [[frame.hex() for frame in frames[:2]], [], [frames[2].hex()]],
         },
-        "argumentsOfNode": {
-            "payload": _block(of_node).hex(),
-            "meaning": [{**a, "data": a["data"].hex()} for a in of_node],
+        "argumentsWithResults": {
+            "payload": _block(with_result).hex(),
+            "meaning": [{**a, "data": a["data"].hex()} for a in with_result],
             "whenItRuns": _block([{"kind": VALUE, "name": "", "data": b"\x80\x05K\x07."}, arguments[0]]).hex(),
             "result": b"\x80\x05K\x07.".hex(),
         },

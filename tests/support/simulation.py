@@ -22,6 +22,7 @@ from scaler.actors.vocabulary.events import EVERY_TASK
 from scaler.endpoint import Endpoint
 from scaler.ids import (
     NO_ID,
+    PREFIX_BYTES,
     AgentId,
     ClientId,
     Connection,
@@ -47,12 +48,8 @@ from scaler.wire.messages.client import (
     ClientShutdownResponse,
     ExplainResponse,
     GoodbyeKind,
-    GraphInput,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
     InfoResponse,
-    InputKnowledge,
+    InputResult,
     ObjectDetails,
     OutputLine,
     OutputResponse,
@@ -536,25 +533,27 @@ class SimulatedClient(SimulatedPeer):
         """the token of its agent, and the number of its processor, if it is inside a task"""
         self.function_id = content_id([code])
         self.label = ""
-        self.graph_account = 0
         self.name, self.options = "", b""
         """name and options of the tasks that it submits"""
+        self.numbers_tasks = False
+        """whether the tasks of its graphs have ids as real clients make them: part of the graph's id, and a position"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {self.function_id: ("function", [code])}
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
         self.submitted: list[TaskId] = []
-        self.open: dict[TaskId, Task | GraphId] = {}
-        """tasks without a result; for nodes, their graph"""
-        self.graphs: dict[GraphId, list[GraphNode]] = {}
-        self._graph_options: dict[GraphId, bytes] = {}
-        self.inputs: dict[GraphId, list[TaskId]] = {}
-        """graph -> the tasks whose results are its first nodes"""
+        self.open: dict[TaskId, Task] = {}
+        """tasks without a result"""
+        self.graphs: dict[GraphId, list[Task]] = {}
+        self.calls: dict[TaskId, Task] = {}
+        """every submitted task, as it is sent when its lost result is needed again: in no graph"""
+        self.gone: set[TaskId] = set()
+        """tasks whose large results were lost"""
         self.to_cancel: set[TaskId] = set()
         self.results: dict[TaskId, TaskResult] = {}
         self.surplus: list[TaskResult] = []
         """results of tasks that were not open: empty, unless the connection was cut"""
         self.fetched: dict[ObjectId, bytes | None] = {}
         self.lost: list[ObjectId] = []
-        """results and graphs that were reported as lost"""
+        """results that were reported as lost"""
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
@@ -568,47 +567,52 @@ class SimulatedClient(SimulatedPeer):
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
+        graphs = dict.fromkeys(task.graph_id for task in self.open.values() if task.graph_tasks)
+        of_graphs = {task.task_id for graph_id in graphs for task in self.graphs[graph_id]}
         for task_id, task in self.open.items():
-            if isinstance(task, Task):
-                self.say(*self._for_task.get(task_id, ()), task)
-        for graph_id in dict.fromkeys(graph_id for graph_id in self.open.values() if not isinstance(graph_id, Task)):
+            if task_id not in of_graphs:  # else the graph makes the lost result again
+                self.say(*self._for_task.get(task_id, ()))
+                self._say_task(task)
+        for graph_id in graphs:
             self._say_graph(graph_id)
         self._say_cancels(task_id for task_id in self.open if task_id in self.to_cancel)
 
-    def _say_graph(self, graph_id: GraphId) -> None:
-        nodes = self.graphs[graph_id]
-        for node in nodes:
-            self.say(*self._for_task.get(node.task_id, ()))
-        wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
-        inputs = [self._input(graph_id, *each) for each in enumerate(self.inputs.get(graph_id, ()))]
-        count = len(inputs) + len(nodes)
-        options = self._graph_options.setdefault(graph_id, self.options)  # a resubmission is the same
-        account = number_of(self.graph_account), owner_of(self.graph_account)
-        self.say(GraphTask(graph_id, count, 0, self.name, options, *account), *inputs, *wanted)
+    def _say_task(self, task: Task) -> None:
+        """Send a task, and what the client knows of the results that it needs."""
+        known = [self._known(TaskId(each)) for each in split_ids(task.inputs)]
+        self.say(task, *(each for each in known if each is not None))
 
-    def _input(self, graph_id: GraphId, position: int, task_id: TaskId) -> GraphInput:
-        """Return what the client knows of a task whose result a graph needs."""
-        result, task = self.results.get(task_id), self.open.get(task_id)
-        if result is not None:
-            known = InputKnowledge.STORED if result.size else InputKnowledge.HERE
-            return GraphInput(graph_id, position, task_id, GraphId(NO_ID), 0, known, result.payload, result.status)
-        if task is None or isinstance(task, Task):
-            return GraphInput(graph_id, position, task_id, GraphId(NO_ID))
-        place = [node.task_id for node in self.graphs[task]].index(task_id) + len(self.inputs.get(task, ()))
-        return GraphInput(graph_id, position, task_id, task, place)
+    def _known(self, task_id: TaskId) -> InputResult | None:
+        result = None if task_id in self.gone else self.results.get(task_id)
+        return None if result is None else InputResult(task_id, result.status, result.payload, result.size)
+
+    def _say_graph(self, graph_id: GraphId) -> None:
+        tasks = self.graphs[graph_id]
+        for task in tasks:
+            self.say(*self._for_task.get(task.task_id, ()))
+        self.say(*(replace(task, unwanted=int(task.unwanted or task.task_id not in self.open)) for task in tasks))
 
     def submit_with_results(self, *inputs: TaskId) -> TaskId:
         """Submit a task whose arguments are the results of other tasks."""
-        graph_id = GraphId(self._simulation.new_id(b"graph"))
-        self.inputs[graph_id] = list(inputs)
-        task_id = TaskId(self._simulation.new_id(b"node"))
+        task_id = TaskId(self._simulation.new_id(b"needy"))
         block = b"".join(map(result_argument, range(len(inputs))))
-        packed = b"".join(position.to_bytes(4, "little") for position in range(len(inputs)))
-        self.graphs[graph_id] = [GraphNode(graph_id, task_id, self.function_id, block, b"", packed, 1)]
-        self.open[task_id] = graph_id
+        what = task_id, self.function_id, block, b"", 0, self.name, self.options
+        self.open[task_id] = self.calls[task_id] = Task(*what, inputs=b"".join(inputs))
         self.submitted.append(task_id)
-        self._say_graph(graph_id)
+        self._say_task(self.open[task_id])
         return task_id
+
+    def _supply(self, task_id: TaskId) -> None:
+        """Send a result that the scheduler has requested, or the call that makes it again."""
+        known, call = self._known(task_id), self.calls.get(task_id)
+        if known is not None:
+            self.say(known)
+        elif call is None:
+            self.say(InputResult(task_id, TaskStatus.NOT_FOUND, b"its client does not know it"))
+        elif task_id not in self.open:
+            if not call.unwanted:
+                self.open[task_id] = call
+            self._say_task(call)
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
@@ -652,13 +656,16 @@ class SimulatedClient(SimulatedPeer):
                 number_of(account),
                 owner=owner_of(account),
             )
+            self.calls[task_id] = self.open[task_id]
             batch.append(self.open[task_id])
             task_ids.append(task_id)
         self.submitted += task_ids
         self.say(*batch)
         return task_ids
 
-    def submit_graph(self, shape: Sequence[Sequence[int]], wanted: Iterable[int], for_task: bytes = b"") -> GraphId:
+    def submit_graph(
+        self, shape: Sequence[Sequence[int]], wanted: Iterable[int], for_task: bytes = b"", account: int = 0
+    ) -> GraphId:
         """Submit a graph.
 
         Args:
@@ -666,38 +673,44 @@ class SimulatedClient(SimulatedPeer):
             wanted: positions of the nodes whose results are requested.
             for_task: content of an object of the graph that all its nodes use; empty: no such object.
         """
-        graph_id = GraphId(self._simulation.new_id(b"graph"))
+        graph_id = GraphId(self._simulation.new_id(b"graph")[::-1])
         object_id = ObjectId(self._simulation.new_id(b"object") if for_task else b"")
-        nodes = self.graphs[graph_id] = []
+        tasks = self.graphs[graph_id] = []
         wanted = set(wanted)
         for position, dependencies in enumerate(shape):
-            task_id = TaskId(self._simulation.new_id(b"node"))
-            block = b"".join(map(result_argument, dependencies)) + (object_id and argument_block(OBJECT, object_id))
+            number = graph_id[:PREFIX_BYTES] + position.to_bytes(8, "big")
+            task_id = TaskId(number if self.numbers_tasks else self._simulation.new_id(b"node"))
+            block = b"".join(map(result_argument, range(len(dependencies))))
+            block += object_id and argument_block(OBJECT, object_id)
             packed = b"".join(each.to_bytes(4, "little") for each in dependencies)
-            is_wanted = int(position in wanted)
-            nodes.append(GraphNode(graph_id, task_id, self.function_id, block, object_id, packed, is_wanted))
-            if is_wanted:
-                self.open[task_id] = graph_id
+            what = task_id, self.function_id, block, object_id, 0, self.name, self.options
+            terms = number_of(account), (), 0, owner_of(account)
+            unwanted = int(position not in wanted)
+            inputs = b"".join(tasks[each].task_id for each in dependencies)
+            self.calls[task_id] = Task(*what, *terms, inputs=inputs, unwanted=unwanted)
+            tasks.append(Task(*what, *terms, graph_id, len(shape), packed, unwanted=unwanted))
+            if not unwanted:
+                self.open[task_id] = tasks[-1]
                 self.submitted.append(task_id)
         if for_task:
             brought = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", [for_task])
-            self._for_task[nodes[0].task_id] = [brought]
+            self._for_task[tasks[0].task_id] = [brought]
         self._say_graph(graph_id)
         return graph_id
 
     def cancel(self, *task_ids: TaskId) -> None:
         for task_id in task_ids:
-            graph_id = self.open.get(task_id)
+            task = self.open.get(task_id)
             self.to_cancel.add(task_id)
-            if graph_id is not None and not isinstance(graph_id, Task):
-                self.to_cancel.update(node.task_id for node in self.graphs[graph_id])
+            if task is not None and task.graph_tasks:
+                self.to_cancel.update(each.task_id for each in self.graphs[task.graph_id])
         self._say_cancels(task_ids)
 
     def _say_cancels(self, task_ids: Iterable[TaskId]) -> None:
         tasks = [(task_id, self.open.get(task_id)) for task_id in task_ids]
-        self.say(*(TaskCancel(task_id) for task_id, task in tasks if task is None or isinstance(task, Task)))
-        graphs = dict.fromkeys(task for _, task in tasks if task is not None and not isinstance(task, Task))
-        self.say(*map(GraphTaskCancel, graphs))
+        self.say(*(TaskCancel(task_id) for task_id, task in tasks if task is None or not task.graph_tasks))
+        graphs = {task.graph_id: task_id for task_id, task in tasks if task is not None and task.graph_tasks}
+        self.say(*(TaskCancel(task_id, graph_id=graph_id) for graph_id, task_id in graphs.items()))
 
     def create(self, content: bytes, name: str = "") -> ObjectId:
         object_id = ObjectId(self._simulation.new_id(b"object"))
@@ -729,16 +742,13 @@ class SimulatedClient(SimulatedPeer):
                 self.surplus.append(item)
             else:
                 self.results[item.task_id] = item
-                self._for_task.pop(item.task_id, None)
+                self.gone.discard(item.task_id)
         elif kind is ObjectRequest:
-            for graph_id, inputs in self.inputs.items():
-                if item.object_id in inputs:
-                    self.say(self._input(graph_id, inputs.index(TaskId(item.object_id)), TaskId(item.object_id)))
+            self._supply(TaskId(item.object_id))
         elif kind is ObjectResponse:
             if item.found == LOST:
                 self.lost.append(item.object_id)
-                if item.object_id in self.graphs:
-                    self._say_graph(GraphId(item.object_id))
+                self.gone.add(TaskId(item.object_id))
             self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found == FOUND else None
         else:
             assert kind in _NEWS, item

@@ -85,7 +85,7 @@ test("parts of payloads are read with their meaning", () => {
   assert.equal(options.timeoutMs, parts.runOptions.meaning.timeout_ms);
   assert.deepEqual(Object.entries(options.capabilities), parts.runOptions.meaning.capabilities);
   assert.deepEqual(readOptions(callOptions("area", { timeoutMs: 5 })), { timeoutMs: 5, capabilities: { "call:area": 0 } });
-  for (const part of [parts.arguments, parts.argumentsOfNode, parts.argumentsWithFrames]) {
+  for (const part of [parts.arguments, parts.argumentsWithResults, parts.argumentsWithFrames]) {
     const read = readArguments(unhex(part.payload));
     assert.deepEqual(read.map(({ kind, name, data }) => ({ kind, name, data: data.toString("hex") })), part.meaning);
     const written = Buffer.concat(read.map(({ kind, name, data }) => argument(kind, data, name)));

@@ -1,6 +1,6 @@
 """Adoption: messages that match tasks to runs that agents have kept from another scheduler or session.
 
-agent session --RunsHeld--> Adoption <--FindRun-- task, <--NodesWait-- graph, <--FindRuns-- client session, job
+agent session --RunsHeld--> Adoption <--FindRun-- task, <--TasksWait, FindRuns-- client session, <--FindRuns-- job
 worker proxy --RunsLost-->     |
                                +--RunsAreHeld, NotHeld--> client session, job
                                +--RunFound, NotHeld--> task --AdoptRun--> worker proxy --RunAdopted, NotHeld--> task
@@ -52,14 +52,15 @@ class FindRun:
 
 
 @message
-class NodesWait:
-    """graph -> adoption: keep the runs that agents hold of these nodes: the nodes still wait for inputs. No nodes: the
-    graph has ended.
+class TasksWait:
+    """client session -> adoption: keep the runs that agents hold of these tasks, which wait for results of other tasks
+    and will request their runs later. `ended`: the tasks have ended instead.
     """
 
-    graph: ActorRef
-    owner: int = 0
-    task_ids: Collection[TaskId] = ()
+    session: ActorRef
+    owner: int
+    task_ids: Collection[TaskId]
+    ended: bool = False
 
 
 @message

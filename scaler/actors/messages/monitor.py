@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.ids import ClientId, GraphId, ObjectId, TaskId
 from scaler.message import message
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class NodeSeen(NamedTuple):
     function_id: ObjectId
     dependencies: bytes
     state: str
+    name: str
+    """the name of the task, if the tasks of the graph have different names; else empty"""
 
 
 @message
@@ -84,24 +86,24 @@ class ReportTask:
 
 @message
 class GraphEndedFor:
-    """graph -> monitor: the final counts of a graph, and its nodes unless the graph has too many."""
+    """client session -> monitor: the final counts of a graph, and its nodes unless the graph has too many."""
 
     seen: GraphSeen
     nodes: list[NodeSeen]
 
 
-class WatchedNode(NamedTuple):
-    """A graph node that a viewer watches, and the position of the node in the graph."""
+class WatchedTask(NamedTuple):
+    """A waiting task that a viewer watches, and the session of its client."""
 
     task_id: TaskId
     function_id: ObjectId
-    graph: ActorRef
-    position: int
+    session: ActorRef
+    graph_id: GraphId
 
 
 @dataclass
 class Backlog:
-    """Counts of the tasks that have not ended, filled in by the balancer, sessions and graphs."""
+    """Counts of the tasks that have not ended, filled in by the balancer and sessions."""
 
     waiting: int = 0
     running: int = 0
@@ -112,7 +114,7 @@ class Backlog:
     """the open tasks, grouped by the resources that they request"""
     open: Counter[ClientId] = field(default_factory=Counter)
     inputs: int = 0
-    """the number of graph nodes that wait for results of other nodes"""
+    """the number of tasks that wait for results of other tasks"""
     wants_graphs: bool = False
     wants_nodes_of: frozenset[bytes] = frozenset()
     """short ids of the graphs whose nodes are requested"""
@@ -121,8 +123,8 @@ class Backlog:
     """the nodes of the graphs in `wants_nodes_of`, by short id of the graph"""
     wants_tasks: frozenset[bytes] = frozenset()
     """short ids of watched tasks that the monitor does not know"""
-    asked_nodes: dict[bytes, WatchedNode] = field(default_factory=dict)
-    """by short id, the graph nodes named in `wants_tasks` that have not become tasks"""
+    asked_waiting: dict[bytes, WatchedTask] = field(default_factory=dict)
+    """by short id, the tasks named in `wants_tasks` that wait for results of other tasks"""
 
 
 @message
@@ -135,7 +137,7 @@ class ReportBacklog:
 
 @message
 class ReportOpen:
-    """monitor -> client sessions -> graphs, in the urgent lane: write the number of your open tasks into `backlog`."""
+    """monitor -> client sessions, in the urgent lane: write the number of your open tasks into `backlog`."""
 
     backlog: Backlog
 

@@ -13,10 +13,10 @@ from scaler.wire.messages.common import ObjectPart
 
 @message
 class StoreObject:
-    """client session, graph or job -> object store: store this object.
+    """client session or job -> object store: store this object.
 
     Attributes:
-        owner: the client that stores the object; None for an object that a graph stores.
+        owner: the client that stores the object; None for a result that only other tasks need.
         held: whether the object is kept until its owner deletes it; if not, it is kept while tasks use it.
         is_function: whether this is a function, which may be stored repeatedly: its id is the hash of its content.
     """
@@ -35,12 +35,12 @@ class StoreObject:
     """the owner whose quota the object counts against; None: no quota"""
     function_id: ObjectId | None = None
     """the function that computed the object, if it is a result; else None. Results are never refused"""
-    graph_client: ClientId | None = None
+    task_client: ClientId | None = None
 
     @property
     def supplier(self) -> ClientId | None:
         """The client that stores the object, or that has submitted the task whose result the object is."""
-        return self.owner or self.graph_client
+        return self.owner or self.task_client
 
 
 @message
@@ -89,7 +89,15 @@ class HostHasAll:
 
 @message
 class ObjectLost:
-    """object store -> client session or graph: an object was lost with its host, which `reason` names."""
+    """object store -> client session: an object of the client was lost with its host, which `reason` names."""
+
+    object_id: ObjectId
+    reason: str
+
+
+@message
+class InputLost:
+    """object store -> client session: a result that tasks need was lost with its host, which `reason` names."""
 
     object_id: ObjectId
     reason: str
@@ -112,15 +120,15 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: keep these objects until `ReleaseObjects`; notify `graph` of lost objects."""
+    """task or session -> object store: keep these objects until `ReleaseObjects`; notify `session` of lost ones."""
 
     object_ids: bytes
-    graph: ActorRef | None = None
+    session: ActorRef | None = None
 
 
 @message
 class CountArguments:
-    """task or graph -> object store: arguments of calls of `payer` use `size_bytes` more bytes (negative: fewer)."""
+    """task or session -> object store: arguments of calls of `payer` use `size_bytes` more bytes (negative: fewer)."""
 
     size_bytes: int
     payer: Owner
@@ -128,10 +136,10 @@ class CountArguments:
 
 @message
 class ReleaseObjects:
-    """task or graph -> object store: end the use of these objects. `graph`: the graph given in `UseObjects`."""
+    """task or session -> object store: end the use of these objects. `session`: that given in `UseObjects`."""
 
     object_ids: bytes
-    graph: ActorRef | None = None
+    session: ActorRef | None = None
 
 
 @message

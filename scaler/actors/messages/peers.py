@@ -192,7 +192,7 @@ class StopWorker:
 
 @message
 class ReportStatistics:
-    """tree -> all parts -> sessions -> graphs and worker proxies, urgent: add your counts to the report."""
+    """tree -> all parts -> sessions -> worker proxies, urgent: add your counts to the report."""
 
     report: Report
 

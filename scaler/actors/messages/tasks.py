@@ -1,4 +1,4 @@
-"""Messages about tasks and graphs, between tasks, graphs, sessions, worker proxies and the balancer."""
+"""Messages about tasks, between tasks, sessions, worker proxies and the balancer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import ExplainResponse, GraphInput, Task, TaskResult
+from scaler.wire.messages.client import NO_GRAPH, ExplainResponse, Task, TaskResult
 from scaler.wire.messages.vocabulary import Reason
 from scaler.wire.messages.worker import RunResult
 
@@ -23,7 +23,7 @@ class TaskReady:
     """task -> balancer: the task can run.
 
     Attributes:
-        goes_first: whether the task is placed ahead of new tasks: it is a retry, or the next node of a running graph.
+        goes_first: whether the task is placed ahead of new tasks: it is a retry, or its inputs have ended.
         near_worker: a worker on the host that has most of the task's data.
         account: the account whose share the task uses.
         is_new: whether the task has not been accepted yet, so that it may be refused.
@@ -197,7 +197,7 @@ class RangeEnded:
 
 @message
 class CancelTask:
-    """client session or graph -> task: do not start the task.
+    """client session -> task: do not start the task.
 
     Attributes:
         waiting: whether to let the task continue if it has started; if False, its run is stopped.
@@ -213,7 +213,7 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: the task has ended. A session gets a result without frames as a `TaskResult`."""
+    """task -> client session or job: the task has ended. A result without frames is sent as a `TaskResult`."""
 
     result: TaskResult
     frames: Frames
@@ -273,24 +273,24 @@ UINT64_MOST = 2**64 - 1
 
 @message
 class ExplainTask:
-    """client session or graph -> task: explain your state to `asker`, in an `ExplainResponse` about `task_id`.
+    """monitor -> client session -> task: explain your state to `asker`, in an `ExplainResponse` about `task_id`.
 
     Attributes:
         task_id: the task that the client asked about: the receiver, or a task that waits for the receiver.
         because: the start of the answer, if `task_id` waits for the receiver of this message; else empty.
         seconds: how long `task_id` has waited for the receiver of this message.
-        hops: how many graphs have forwarded the question.
         asked_at: when the client asked, by the clock of the scheduler.
         is_wanted: whether the client waits for the result. If so, a paused worker may be given the task.
+        graph_id: the graph of the task, if known.
     """
 
     asker: ActorRef
     task_id: TaskId
     because: str = ""
     seconds: float = 0.0
-    hops: int = 0
     asked_at: float = 0.0
     is_wanted: bool = False
+    graph_id: GraphId = NO_GRAPH
 
     def answer(
         self, state: State, found: tuple[Reason, str], tries: Tries = NOT_KNOWN, worker: str = "", seconds: float = 0.0
@@ -303,7 +303,7 @@ class ExplainTask:
         """
         sentence, at, shown = found[1], self.asked_at, shown_state(state)
         if state is READY and seconds >= SHOWN_SECONDS:
-            who = "that node" if self.because else "it"
+            who = "that task" if self.because else "it"
             sentence = f"{sentence}; {who} has waited for {age(seconds)}"
         if self.because:
             shown, tries, worker, seconds = shown_state(READY), NOT_KNOWN, "", self.seconds
@@ -323,26 +323,10 @@ class ExplainForAdmin:
 
 @message
 class CancelForAdmin:
-    """census -> client sessions -> graphs: cancel the tasks with these short ids, as monitors show them."""
+    """census -> client sessions: cancel the tasks with these short ids, as monitors show them."""
 
     short_ids: frozenset[bytes]
     admin: str
-
-
-@message
-class ExplainNode:
-    """client session -> graph: explain what this node waits for."""
-
-    question: ExplainTask
-    position: int
-
-
-@message
-class ExplainInput:
-    """graph -> client session: a node waits for this task of the client. Forward the question to that task."""
-
-    question: ExplainTask
-    input: GraphInput
 
 
 @message
@@ -374,63 +358,16 @@ class AnswerOverdue:
     asked: ExplainRun
 
 
-# Graphs
-
-
-@message
-class CancelGraph:
-    """client session -> graph: start no further nodes, and stop the running nodes."""
-
-
-@message
-class GraphNodeDone:
-    """graph -> client session: a node whose result is requested has ended.
-
-    Attributes:
-        worker: the worker that ran the node; None if no worker ran it.
-    """
-
-    graph_id: GraphId
-    result: TaskResult
-    frames: Frames
-    worker: ActorRef | None = None
-    function_id: ObjectId = ObjectId(NO_ID)
-
-
-@message
-class AwaitResult:
-    """graph -> client session -> the graph that has the task, if any: report to `graph` how this task ends."""
-
-    input: GraphInput
-    graph: ActorRef
-
-
-@message
-class InputKnown:
-    """graph -> client session: a node for which another graph waits had ended earlier; the client knows the result."""
-
-    source: GraphId
-    done: TaskDone
-
-
 @message
 class KeepResult:
-    """graph -> worker proxy: have the host keep this large result, because other nodes need it."""
+    """client session -> worker proxy: have the host keep this large result, because other tasks need it."""
 
     object_id: ObjectId
 
 
 @message
-class GraphEnded:
-    """graph -> client session: all nodes have ended.
-
-    Attributes:
-        lost: why the client has to resubmit the nodes that were not reported; empty if it need not.
-    """
-
-    graph_id: GraphId
-    graph: ActorRef
-    lost: str = ""
+class RequestMissing:
+    """client session -> itself: request the results that waiting tasks need, and that have not arrived until now."""
 
 
 # The balancer and its workers

@@ -72,5 +72,5 @@ class Graphs:
         return items, len(present)
 
     def _node(self, short_id: bytes, node: NodeSeen) -> StateNode:
-        name = self._names.of_function(node.function_id)
+        name = node.name or self._names.of_function(node.function_id)
         return StateNode(short_id, node.position, public_id(node.task_id), name, node.dependencies, node.state)

@@ -209,7 +209,7 @@ class Monitor(Actor):
 
     @handles(PublishDue)
     def _show(self, due: PublishDue) -> None:
-        self._tasks.found(due.backlog.asked_nodes)
+        self._tasks.found(due.backlog.asked_waiting)
         for topic in due.topics:
             found = self._makers[topic](due.backlog, due.is_first)
             if found is not None:

@@ -7,7 +7,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
-from scaler.actors.graphs.waits import NODE_REASON
+from scaler.actors.dependencies.waits import INPUTS_REASON
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import FunctionTotals
@@ -77,7 +77,7 @@ def _waiting(
         waiting, running = group.waiting, group.running
         yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)
     if backlog.inputs:
-        yield StateWaiting("", *NODE_REASON, backlog.inputs)
+        yield StateWaiting("", *INPUTS_REASON, backlog.inputs)
     for owner in owners:
         if owner.held:
             yield StateWaiting("", QUOTA, owner.why_full(), owner.held)

@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from scaler.actors.insight.output_table import KeptLine, OutputTable
-from scaler.actors.messages.monitor import WatchedNode
-from scaler.actors.messages.tasks import ExplainNode, ExplainTask
+from scaler.actors.messages.monitor import WatchedTask
+from scaler.actors.messages.tasks import ExplainTask
 from scaler.actors.monitor.names import Names
 from scaler.actors.vocabulary.events import SUBMITTED, TaskMoved
 from scaler.actors.vocabulary.task_states import ASSIGNED, FAILED, shown_state
 from scaler.ids import ClientId, GraphId, TaskId, public_id
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import ExplainResponse
+from scaler.wire.messages.client import NO_GRAPH, ExplainResponse
 from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.monitor import StateLine, StateMove, StateTask
 from scaler.wire.messages.rows import RowsError, results_of, row_ids
@@ -55,7 +55,7 @@ class _Record:
         self.function_name = function_name
         self.name = ""
         self.client_id: ClientId | None = None
-        self.graph_id: GraphId | None = None
+        self.graph_id = NO_GRAPH
         self.owner = self.client_label = ""
         self.state = ""
         self.worker = self.reason = ""
@@ -82,8 +82,8 @@ class SampledTasks:
         self._asked: dict[bytes, TaskId | None] = {}
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
-        self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """by short id of an open watched task: its id, the actor that explains it, its position in a graph (else -1)"""
+        self._where: dict[bytes, tuple[TaskId, ActorRef, GraphId]] = {}
+        """by short id of an open watched task: its id, the actor that explains it, and its graph"""
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
@@ -108,12 +108,11 @@ class SampledTasks:
         ended = {short_id for short_id, record in records.items() if record is not None and record.ended_us}
         return frozenset(self._asked.keys() - self._where.keys() - ended)
 
-    def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask | ExplainNode]]:
+    def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask]]:
         """For each open watched task, yield the actor to ask and the question. Answers are passed to `explained`."""
-        for task_id, knows, position in self._where.values():
+        for task_id, knows, graph_id in self._where.values():
             if not knows.is_stopped():
-                question = ExplainTask(asker, task_id, asked_at=now)
-                yield knows, question if position < 0 else ExplainNode(question, position)
+                yield knows, ExplainTask(asker, task_id, asked_at=now, graph_id=graph_id)
 
     # Received
 
@@ -126,7 +125,7 @@ class SampledTasks:
             names = self._names
             record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
         self._touch(record)
-        record.name, record.client_id, record.graph_id = spec.name, moved.client_id, moved.graph_id
+        record.name, record.client_id, record.graph_id = spec.name, moved.client_id, spec.graph_id
         record.owner, record.client_label = moved.owner, moved.client_label
         record.state, record.reason = moved.state, moved.reason
         if moved.event == SUBMITTED:
@@ -151,23 +150,23 @@ class SampledTasks:
         if record.ended_us:
             self._where.pop(short_id, None)
         else:
-            self._where[short_id] = record.task_id, moved.task, -1
+            self._where[short_id] = record.task_id, moved.task, moved.spec.graph_id
             self.followed.add(record.task_id)
         moves = self._moves.setdefault(short_id, [])
         if len(moves) < MOVES_MOST:
             reason = record.reason
             moves.append(StateMove(short_id, now_us, moved.event, moved.state, record.worker, record.attempt, reason))
 
-    def found(self, nodes: Mapping[bytes, WatchedNode]) -> None:
-        """Store watched nodes of graphs that have not become tasks."""
-        for short_id, node in nodes.items():
+    def found(self, waiting: Mapping[bytes, WatchedTask]) -> None:
+        """Store watched tasks that wait for results of other tasks."""
+        for short_id, task in waiting.items():
             if short_id in self._asked:
-                self._asked[short_id] = node.task_id
-                self.followed.add(node.task_id)
-                self._where[short_id] = node.task_id, node.graph, node.position
-                if node.task_id not in self._records:
-                    function = node.function_id
-                    self._add(node.task_id, self._names.short(function), self._names.of_function(function))
+                self._asked[short_id] = task.task_id
+                self.followed.add(task.task_id)
+                self._where[short_id] = task.task_id, task.session, task.graph_id
+                if task.task_id not in self._records:
+                    function = task.function_id
+                    self._add(task.task_id, self._names.short(function), self._names.of_function(function))
 
     def explained(self, answer: ExplainResponse, address: str) -> None:
         """Store the explanation of what an open task waits for."""
@@ -242,7 +241,7 @@ class SampledTasks:
             record.function,
             record.function_name,
             self._names.short(record.client_id) if record.client_id is not None else b"",
-            self._names.short(record.graph_id) if record.graph_id is not None else b"",
+            self._names.short(record.graph_id),
             record.state,
             record.worker,
             record.attempt,

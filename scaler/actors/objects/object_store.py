@@ -33,6 +33,7 @@ from scaler.actors.messages.objects import (
     FetchObject,
     HostHasAll,
     HostLeft,
+    InputLost,
     ObjectCame,
     ObjectLost,
     OwnerLeft,
@@ -271,12 +272,11 @@ class ObjectStore(Actor):
         self._report_lost(object_id, stored)
 
     def _report_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
-        """Report a lost object to its owner and the graphs that need it. These can then run the object's task again."""
-        lost = ObjectLost(object_id, stored.lost)
-        for graph in self._table.graphs.get(object_id, ()):
-            graph.send(lost)
+        """Report a lost object to its owner, and to the sessions whose tasks need it."""
         if stored.owner_session is not None and stored.owners:
-            stored.owner_session.send(lost)
+            stored.owner_session.send(ObjectLost(object_id, stored.lost))
+        for session in self._table.sessions.get(object_id, ()):
+            session.send(InputLost(object_id, stored.lost))
         for owner in list(stored.owners):
             discard(self._table.owned, owner, object_id)
         stored.owners.clear()
@@ -284,7 +284,7 @@ class ObjectStore(Actor):
         if object_id not in self._table.users:
             self._forget(object_id, stored)
             recently_lost = self._table.recently_lost
-            recently_lost[object_id] = lost.reason
+            recently_lost[object_id] = stored.lost
             if len(recently_lost) > LOST_MOST:
                 del recently_lost[next(iter(recently_lost))]
 
@@ -365,17 +365,15 @@ class ObjectStore(Actor):
         for packed in split_ids(use.object_ids):
             object_id = ObjectId(packed)
             users[object_id] = users.get(object_id, 0) + 1
-            if use.graph is not None:
-                self._used_by_graph(object_id, use.graph)
+            if use.session is not None:
+                self._used_by_session(object_id, use.session)
 
-    def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Record that a graph uses an object, and is notified of a loss. If the object is lost already, notify the
-        graph now.
-        """
-        self._table.graphs.setdefault(object_id, {})[graph] = None
+    def _used_by_session(self, object_id: ObjectId, session: ActorRef) -> None:
+        """Record a session that is notified if an object is lost. If it is lost already, notify the session now."""
+        self._table.sessions.setdefault(object_id, {})[session] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
-            graph.send(ObjectLost(object_id, "it is no longer stored" if stored is None else stored.lost))
+            session.send(InputLost(object_id, "it is no longer stored" if stored is None else stored.lost))
 
     @handles(CountArguments)
     def _count_arguments(self, count: CountArguments) -> None:
@@ -387,11 +385,11 @@ class ObjectStore(Actor):
         users = self._table.users
         for packed in split_ids(release.object_ids):
             object_id = ObjectId(packed)
-            if release.graph is not None and object_id in self._table.graphs:
-                graphs = self._table.graphs[object_id]
-                graphs.pop(release.graph, None)
-                if not graphs:
-                    del self._table.graphs[object_id]
+            if release.session is not None and object_id in self._table.sessions:
+                sessions = self._table.sessions[object_id]
+                sessions.pop(release.session, None)
+                if not sessions:
+                    del self._table.sessions[object_id]
             left = users.get(object_id, 0) - 1
             if left > 0:
                 users[object_id] = left
@@ -542,6 +540,7 @@ class ObjectStore(Actor):
         ask.report.add("object store", "", self._table.statistics())
 
     def _delete_copies(self, object_id: ObjectId) -> None:
+        self._retained.remove(object_id)  # a lost value, of which an agent that has returned has a copy
         for host in self._copies.remove_object(object_id):
             host.send(DeleteCopy(object_id))
 

@@ -147,7 +147,7 @@ class ObjectTable:
         self.retained = Retained()
         self.located: dict[ActorRef, dict[ObjectId, None]] = {}
         """objects whose bytes only agents have, by the session of the agent: dicts as ordered sets"""
-        self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
+        self.sessions: dict[ObjectId, dict[ActorRef, None]] = {}
         self.functions: dict[ObjectId, StoredObject] = {}
         self.pending = PendingRequests()
         self.recently_lost: dict[ObjectId, str] = {}

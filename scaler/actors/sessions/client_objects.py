@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import logging
 
+from scaler.actors.dependencies.input_values import TAKEN
 from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
-from scaler.actors.messages.tasks import GraphNodeDone, TaskDone
+from scaler.actors.messages.tasks import TaskDone
 from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.vocabulary.services import Services
 from scaler.ids import ClientId, ObjectId, TaskId, content_id, split_ids
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from scaler.wire.session.lost_frames import LostFrames
 
@@ -62,6 +63,16 @@ class ClientObjects:
         """Return whether another client has an object with this task's id, which readers would take for the result."""
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
+    def why_not(self, spec: Task) -> str:
+        """Return why a task that needs results, or is in a graph, may not run; empty if it may run."""
+        if spec.object_ids and self.is_foreign(spec.object_ids):
+            return FOREIGN
+        return TAKEN if self.is_stored(spec.task_id) and self.is_of_another(spec.task_id) else ""
+
+    def why_unreadable(self, task_id: TaskId) -> str:
+        """Return why the client may not read the object with the id of a task; empty if it may."""
+        return FOREIGN if self.is_foreign(task_id) else ""
+
     def result_of(self, task_id: TaskId) -> TaskResult | None:
         """Return the result of a task of the client if its value is stored; None if it is lost or unknown."""
         object_id = ObjectId(task_id)
@@ -104,7 +115,7 @@ class ClientObjects:
             )
         )
 
-    def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
+    def keep_result(self, done: TaskDone) -> None:
         """Keep a large result until the client drops it. The bytes stay in the scheduler or at the agent."""
         self._deleted.discard(ObjectId(done.result.task_id))
         self._services.object_store.send(

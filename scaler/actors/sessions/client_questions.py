@@ -1,6 +1,6 @@
 """ClientQuestions: handles questions (`explain`) about the tasks of one client: what does this task wait for?
 
-The client, its graphs and admins ask such questions. Owned by the client session, which knows the held tasks. All other
+The client, admins and the monitor ask them. Owned by the client session, which knows the held tasks. All other
 questions are forwarded to the actors of the tasks.
 """
 
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler.actors.messages.tasks import ExplainForAdmin, ExplainNode, ExplainTask
-from scaler.actors.sessions.client_graphs import ClientGraphs
+from scaler.actors.dependencies.waiting_tasks import WaitingTasks
+from scaler.actors.dependencies.waits import follow
+from scaler.actors.messages.tasks import ExplainForAdmin, ExplainTask
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.vocabulary.directory import Directory
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.vocabulary.recent_runs import RecentRuns
-from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, TaskId, index_of
+from scaler.ids import PREFIX_BYTES, TaskId, index_of
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
@@ -34,31 +35,46 @@ class ClientQuestions:
         put: Callable[[Any], None],
         open_tasks: OpenTasks[TaskId],
         held: HeldTasks,
-        graphs: ClientGraphs,
+        waiting: WaitingTasks,
     ) -> None:
         self._session, self._peer, self._directory, self._put = session, peer, directory, put
-        self._open_tasks, self._held, self._graphs = open_tasks, held, graphs
+        self._open_tasks, self._held, self._waiting = open_tasks, held, waiting
 
     def ask(self, request: ExplainRequest, now: float) -> None:
         """Answer or forward a question. An admin's question about another client's task passes through all sessions."""
-        task_id, is_wanted = request.task_id, bool(request.wanted)
-        question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
-        if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):
+        question = ExplainTask(
+            self._session, request.task_id, asked_at=now, is_wanted=bool(request.wanted), graph_id=request.graph_id
+        )
+        if self._peer.is_admin and not self._answer(question):
             peers = self._directory.peers.values()
             sessions = iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT])
             _ask_next(question, sessions, self._directory.recent_runs)
-        else:
-            self.forward(question, task_id, request.graph_id, request.position)
+        elif not self._peer.is_admin:
+            self.forward(question)
 
     def answer_admin(self, asked: ExplainForAdmin) -> None:
         """Answer an admin's question about a task, or forward it to the next session."""
-        question = asked.question
-        if question.task_id in self._held:
+        if not self._answer(asked.question):
+            _ask_next(asked.question, asked.others, self._directory.recent_runs)
+
+    def forward(self, question: ExplainTask) -> None:
+        """Answer a question about a task of this client, or forward it to the task."""
+        if not self._answer(question):
+            question.asker.send(_unknown_task(question, self._directory.recent_runs.worker_of(question.task_id)))
+
+    def _answer(self, question: ExplainTask) -> bool:
+        """Answer or forward a question, and return True, unless the client has no such task."""
+        task_id = question.task_id
+        task, waiting = self._task(task_id), self._waiting.find(task_id, question.graph_id)
+        if task_id in self._held:
             question.asker.send(self._held.explain(question))
-        elif (task := self._task(question.task_id)) is not None and not task.is_stopped():
+        elif task is not None and not task.is_stopped():
             task.send(question)
+        elif waiting is not None:
+            follow(question, waiting, self._task, self._held.__contains__)
         else:
-            _ask_next(question, asked.others, self._directory.recent_runs)
+            return False
+        return True
 
     def _task(self, task_id: TaskId) -> ActorRef | None:
         """Return the open task with an id, or the open range that has a row with this id; None if the id is unknown."""
@@ -69,21 +85,6 @@ class ClientQuestions:
             if first[:PREFIX_BYTES] == task_id[:PREFIX_BYTES] and 0 <= number - index_of(first) < rows
         )
         return self._open_tasks.get(task_id) or self._open_tasks.get(next(ranges, task_id))
-
-    def _has(self, task_id: TaskId) -> bool:
-        task = self._task(task_id)
-        return task_id in self._held or (task is not None and not task.is_stopped())
-
-    def forward(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
-        """Forward a question to the task, or to the graph whose node it is."""
-        is_node = graph_id != NO_ID
-        asked = self._graphs.get(graph_id) if is_node else self._task(task_id)
-        if not is_node and task_id in self._held:
-            self._put(self._held.explain(question))
-        elif asked is None or asked.is_stopped():
-            self._put(_unknown_task(question, self._directory.recent_runs.worker_of(question.task_id)))
-        else:
-            asked.send(ExplainNode(question, position) if is_node else question)
 
 
 def _unknown_task(question: ExplainTask, worker: str) -> ExplainResponse:

@@ -1,26 +1,31 @@
 """ClientSession: one client, from its first hello until it leaves or stays silent for too long.
 
-Receives messages from the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its
-graphs and the object store. Sends to these, the acceptor and, through the outbox, to the client.
+Receives messages from the edge (batches from the client), the acceptor (the client has reconnected), its tasks and the
+object store. Sends to these, the acceptor and, through the outbox, to the client.
 
-If the actor of a task or graph fails, the session reports only this task or graph as failed. The session forwards
-results that graphs need from other graphs or tasks (`AwaitedTasks`). Objects are in the object store.
+If the actor of a task fails, the session reports only this task as failed. Tasks that need results of other tasks wait
+in `WaitingTasks`. Objects are in the object store.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any, ClassVar
 
-from scaler.actors.graphs.awaited import NO_GRAPH, AwaitedTasks
-from scaler.actors.graphs.graph import GraphActor
-from scaler.actors.graphs.graph_values import TAKEN
-from scaler.actors.messages.adoption import AgentsReturned, FindRuns, NotHeld, RunsAreHeld, RunsLost
+from scaler.actors.dependencies.graph_view import show_graph
+from scaler.actors.dependencies.input_values import TAKEN, InputValues
+from scaler.actors.dependencies.waiting_task import WaitingTask
+from scaler.actors.dependencies.waiting_tasks import WaitingTasks
+from scaler.actors.messages.adoption import AgentsReturned, FindRuns, NotHeld, RunsAreHeld, RunsLost, TasksWait
 from scaler.actors.messages.jobs import ReaderLeft, RequestJob
-from scaler.actors.messages.monitor import ReportOpen, ReportTask
+from scaler.actors.messages.monitor import ReportOpen, ReportTask, WatchedTask
 from scaler.actors.messages.objects import (
+    InputLost,
     ObjectLost,
     OwnerLeft,
     OwnerResubmits,
@@ -33,21 +38,16 @@ from scaler.actors.messages.objects import (
 from scaler.actors.messages.outputs import OutputRequested
 from scaler.actors.messages.peers import DismissClient, InfoRequested, ReportStatistics, ShutdownRequested, StartOver
 from scaler.actors.messages.tasks import (
-    AwaitResult,
     BalancerRestarted,
     CancelForAdmin,
-    CancelGraph,
     CancelTask,
     ExplainForAdmin,
-    ExplainInput,
-    GraphEnded,
-    GraphNodeDone,
-    InputKnown,
+    ExplainTask,
     RangeEnded,
+    RequestMissing,
     RunLost,
     TaskDone,
 )
-from scaler.actors.sessions.client_graphs import ClientGraphs
 from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
 from scaler.actors.sessions.client_questions import ClientQuestions
 from scaler.actors.sessions.held_tasks import HeldTasks
@@ -61,11 +61,12 @@ from scaler.actors.vocabulary.events import CLIENT, LEFT, SENT_AWAY, PeerIdentit
 from scaler.actors.vocabulary.owners import Owner, RoomInQuota
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.vocabulary.services import Services
-from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, public_id
+from scaler.ids import NO_ID, ClientId, TaskId, public_id
 from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.kit import ActorRef, ChildFailed, handles
-from scaler.wire.messages.accounts import account_in
+from scaler.wire.messages.accounts import account_in, owner_of
 from scaler.wire.messages.client import (
+    NO_GRAPH,
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEcho,
@@ -73,11 +74,8 @@ from scaler.wire.messages.client import (
     ExplainRequest,
     ExplainResponse,
     GoodbyeKind,
-    GraphInput,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
     InfoRequest,
+    InputResult,
     JobAnswerKind,
     JobRequest,
     JobResponse,
@@ -93,6 +91,8 @@ from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 COME_BACK_SECONDS = 5.0
 """The time in which a client must reconnect, unless the client's own time-out is shorter."""
 
+_GRAPH_TASKS = attrgetter("graph_tasks")
+
 _NO_JOBS = (
     "this scheduler keeps no jobs: start it with --keep FOLDER. The cluster of a client keeps none if its user has no "
     "home: make the client with keep=FOLDER, or set XDG_STATE_HOME"
@@ -103,7 +103,7 @@ SEARCHED_MOST = 20_000
 
 
 class ClientSession(Session):
-    """The session of one client, with its open tasks and graphs, and its objects.
+    """The session of one client, with its open tasks and its objects.
 
     Args:
         is_back: whether the client had another scheduler, so that agents may have runs of its tasks.
@@ -114,7 +114,8 @@ class ClientSession(Session):
 
     _context: ClientContext
     _objects: ClientObjects
-    _graphs: ClientGraphs
+    _waiting: WaitingTasks
+    _bounds: TaskBounds
     _questions: ClientQuestions
 
     def __init__(
@@ -128,13 +129,11 @@ class ClientSession(Session):
         self._owner = self._payer(peer)
         self._tasks = OpenTasks[TaskId](self._owner)
         self._held = HeldTasks(self._owner)
-        self._bounds = TaskBounds(self._tasks, self._held, self._owner, peer, services, self._audit)
         self._put: Callable[[Any], None] = partial(self._outbox.put, peer)
         self._slices = Slices(self)
         self._adoption = services.adoption if is_back else None
         self._is_resubmitting = is_back
         """whether the client may still resubmit objects that it had stored at another scheduler"""
-        self._awaited = AwaitedTasks()
         self._known: set[TaskId] | None = None
         """in a new session, the open tasks, and those whose results are being sent, that the client has not resubmitted
         yet; None: it has resubmitted everything
@@ -150,8 +149,12 @@ class ClientSession(Session):
         self._context = ClientContext(self._services, self.actor_ref, *what)
         session, peer, services, owner, put = self.actor_ref, self._peer, self._services, self._owner, self._put
         self._objects = ClientObjects(session, self._client_id, peer, services, owner, reads_all=self.reads_all)
-        self._graphs = ClientGraphs(owner, self._start_graph, put, self._audit, self._objects)
-        own = (self._tasks, self._held, self._graphs)
+        self._waiting = WaitingTasks(
+            session, self.spawn, self._tasks, owner, put, self._ask_later, self._objects,
+            InputValues(session, self._client_id, services), self._slices, self._audit,
+        )  # fmt: skip
+        own = (self._tasks, self._held, self._waiting)
+        self._bounds = TaskBounds(*own, owner, peer, services, self._audit)
         self._questions = ClientQuestions(session, peer, services.directory, put, *own)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsReturned())
@@ -161,7 +164,10 @@ class ClientSession(Session):
 
     @handles(AgentsReturned)
     def _agents_are_back(self, _news: AgentsReturned) -> None:
+        """Let no further tasks request runs. Tasks that wait for results of other tasks keep the old context."""
+        self._context = copy(self._context)
         self._context.adoption = None
+        self._start_held()
 
     @handles(RunsAreHeld)
     def _runs_are_held(self, news: RunsAreHeld) -> None:
@@ -170,6 +176,9 @@ class ClientSession(Session):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
+        self._start_held()
+
+    def _start_held(self) -> None:
         """Let the tasks that are still held wait for the quota: no agent that has returned runs these tasks."""
         self._held.awaits_agents = False
         if self._held:
@@ -180,7 +189,9 @@ class ClientSession(Session):
     def _start_over(self, started: StartOver) -> None:
         """Let the client resubmit everything. Its open tasks continue, and unacknowledged results are sent again."""
         self._reconnected()
-        known = self._known = self._graphs.known = {*self._tasks, *self._held}
+        self._waiting.start_over()
+        known = self._known = self._waiting.known = {*self._tasks, *self._held, *self._waiting.single_ids()}
+        known.difference_update(self._waiting.unwanted_ids())
         for first, rows in self._tasks.ranges.items():
             known.update(row_ids(first, rows))
         for result in started.results:
@@ -211,13 +222,14 @@ class ClientSession(Session):
         result = self._objects.result_of(task_id)
         if result is not None:
             self._put(result)
+            self._waiting.learn(InputResult(task_id, result.status, b"", result.size))
         return result is not None
 
     # Its tasks
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        specs = self._unknown(batch)
+        specs = self._unknown(self._without_graphs(batch))
         if self._held or self._owner.has_quota:
             held = len(self._held)
             within, specs = specs, self._held.admit(specs, self._tasks, self.actor_ref)
@@ -229,22 +241,51 @@ class ClientSession(Session):
                 adoption.send(FindRuns(self._owner.tag, self.actor_ref, waiting))
         self._start_tasks(specs)
 
+    def _without_graphs(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Start the tasks that other tasks await, add tasks of graphs to their graphs, and return all others."""
+        waiting = self._waiting
+        if self._context.adoption is not None:
+            self._name_waiting(batch)
+        if not (waiting or any(map(_GRAPH_TASKS, batch))):
+            return batch
+        others, now = [], self.now()
+        for spec in batch:
+            if spec.graph_tasks and spec.graph_id != NO_GRAPH:
+                waiting.add_to_graph(spec, self._context_for, now)
+            elif not spec.rows and waiting.is_awaited(spec.task_id) and spec.task_id not in (self._known or ()):
+                self._start_task(spec, self._context_of(account_in(spec)))
+            else:
+                others.append(spec)
+        return others
+
+    def _name_waiting(self, batch: Sequence[Task]) -> None:
+        """Name tasks that will ask for their runs when the results that they need are there again."""
+        task_ids = defaultdict[int, list[TaskId]](list)
+        for spec in batch:
+            if spec.dependencies or spec.inputs:
+                task_ids[owner_of(self._context_of(account_in(spec)).account)].append(spec.task_id)
+        for owner, named in task_ids.items():
+            self._services.adoption.send(TasksWait(self.actor_ref, owner, named))
+
     def _start_tasks(self, specs: Iterable[Task]) -> None:
         for spec in specs:
-            if spec.object_ids and self._objects.is_foreign(spec.object_ids):
-                self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, FOREIGN)
-            else:
-                self._start_task(spec, self._context)
+            self._start_task(spec, self._context)
 
     def _start_task(self, spec: Task, context: ClientContext) -> None:
         if spec.task_id in self._tasks:
             return  # resent after a lost connection
+        if spec.object_ids and self._objects.is_foreign(spec.object_ids):
+            self._report(TaskResult(spec.task_id, TaskStatus.MISSING_OBJECTS, FOREIGN.encode(), 0, b"", spec.rows))
+            return
         if self._objects.is_stored(spec.task_id):
             if self._objects.is_of_another(spec.task_id):
-                self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, TAKEN)
+                self._report(TaskResult(spec.task_id, TaskStatus.MISSING_OBJECTS, TAKEN.encode(), 0, b"", spec.rows))
                 return
             if self._is_answered(spec.task_id):
                 return
+        if spec.inputs or spec.unwanted:
+            self._waiting.add(spec, context, self.now())
+            return
         self._tasks.add(spec.task_id, self.spawn(TaskActor(spec, context)), spec.rows)
 
     @handles(RoomInQuota)
@@ -291,10 +332,14 @@ class ClientSession(Session):
 
     def _cancel_one(self, place: tuple[TaskId, TaskCancel]) -> None:
         task_id, cancel = place
-        if task_id in self._tasks:
+        if cancel.graph_id != NO_ID:
+            self._waiting.cancel_graph(cancel.graph_id)
+        elif task_id in self._tasks:
             self._tasks.cancel(task_id, CancelTask(bool(cancel.waiting)))
         elif task_id in self._held:  # else its result has been sent
             self._cancel_held(task_id)
+        else:
+            self._waiting.cancel(task_id)
 
     @handles(CancelForAdmin)
     def _cancel_as_admin(self, request: CancelForAdmin) -> None:
@@ -306,6 +351,10 @@ class ClientSession(Session):
             if public_id(row) in request.short_ids:
                 found[first] = TaskCancel(first, rows=ranges.get(first, 0))
 
+        def look_waiting(task: WaitingTask) -> None:
+            if public_id(task.task_id) in request.short_ids:
+                found[task.task_id] = TaskCancel(task.task_id, graph_id=task.graph_id)
+
         def end(_nothing: None) -> None:
             if found:
                 n_tasks = sum(each.rows or 1 for each in found.values())
@@ -313,9 +362,8 @@ class ClientSession(Session):
                 self._cancel(Batch[TaskCancel](found.values()))
 
         self._slices.add(look, ((first, row) for first in task_ids for row in row_ids(first, ranges.get(first, 0))))
+        self._slices.add(look_waiting, list(self._waiting.open_tasks()))
         self._slices.add(end, (None,))
-        for graph in self._graphs:
-            graph.send(request)
 
     @handles(NextSlice)
     def _go_on(self, _next: NextSlice) -> None:
@@ -333,88 +381,48 @@ class ClientSession(Session):
 
     @handles(TaskResult)
     def _done(self, result: TaskResult) -> None:
-        if self._tasks.end(result.task_id):
+        if self._tasks.end(result.task_id) and not self._waiting.take(result):
             self._report(result)
 
     def _report(self, result: TaskResult) -> None:
-        if self._awaited:
-            self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
         self._put(result)
+        if self._waiting:
+            self._waiting.resolve(result)
 
     @handles(TaskDone)
     def _done_with_frames(self, done: TaskDone) -> None:
-        if done.result.task_id in self._tasks:
+        if self._tasks.end(done.result.task_id) and not self._waiting.take(done.result, done):
             self._objects.keep_result(done)
-            self._awaited.tell(NO_GRAPH, done)
-            self._done(done.result)
+            self._put(done.result)
+            self._waiting.resolve(done.result, done)
 
-    # Its graphs
-
-    @handles(Batch[GraphTask])
-    def _announce(self, batch: Batch[GraphTask]) -> None:
-        self._graphs.announce(batch)
-
-    def _start_graph(self, spec: GraphTask) -> ActorRef:
-        return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
+    def _context_for(self, spec: Task) -> ClientContext:
+        return self._context_of(account_in(spec))
 
     def _context_of(self, _account: int) -> ClientContext:
         """Return the context of tasks with an account. The tasks of a root client always have its own account."""
         return self._context
 
-    @handles(Batch[GraphNode])
-    def _add_nodes(self, batch: Batch[GraphNode]) -> None:
-        self._graphs.add_nodes(batch)
+    # Results that its tasks need
 
-    @handles(Batch[GraphInput])
-    def _add_inputs(self, batch: Batch[GraphInput]) -> None:
-        self._graphs.add_inputs(batch)
+    @handles(Batch[InputResult])
+    def _learn_inputs(self, batch: Batch[InputResult]) -> None:
+        for item in batch:
+            self._waiting.learn(item)
 
-    @handles(Batch[GraphTaskCancel])
-    def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
-        self._graphs.cancel(batch)
+    @handles(InputLost)
+    def _input_lost(self, lost: InputLost) -> None:
+        self._waiting.on_lost(lost.object_id, lost.reason)
 
-    @handles(GraphNodeDone)
-    def _node_done(self, done: GraphNodeDone) -> None:
-        if done.frames:
-            self._objects.keep_result(done)
-        if self._awaited:
-            self._awaited.tell(done.graph_id, TaskDone(done.result, done.frames, done.worker))
-        if self._known is not None:
-            self._known.add(done.result.task_id)
-        self._put(done.result)
+    def _ask_later(self) -> None:
+        self.actor_ref.send(RequestMissing())  # the client may have sent the results together with the tasks
 
-    @handles(GraphEnded)
-    def _graph_ended(self, ended: GraphEnded) -> None:
-        if self._awaited:
-            for task_id in self._awaited.take_of(ended.graph_id):
-                self._request_result(task_id)
-        if self._graphs.end(ended.graph_id, ended.graph) and ended.lost:
-            self._graphs.lose(ended.graph_id)
-            self._object_lost(ObjectLost(ObjectId(ended.graph_id), ended.lost))
-
-    # Results for which its graphs wait
-
-    @handles(AwaitResult)
-    def _await_result(self, request: AwaitResult) -> None:
-        task_id, source = request.input.task_id, request.input.source_graph
-        maker = self._tasks.get(task_id) if source == NO_ID else self._graphs.get(source)
-        if source == NO_ID and task_id in self._held:
-            self._awaited.add(request)
-            return
-        if maker is None:
-            self._request_result(task_id)
-            return
-        if source != NO_ID:
-            maker.send(request)
-        self._awaited.add(request)
-
-    @handles(InputKnown)
-    def _input_known(self, known: InputKnown) -> None:
-        self._awaited.tell(known.source, known.done)
-
-    def _request_result(self, task_id: TaskId) -> None:
-        """Request the bytes of a result from the client, which has already received the result."""
-        self._put(ObjectRequest(ObjectId(task_id), 1))
+    @handles(RequestMissing)
+    def _request_missing(self, _request: RequestMissing) -> None:
+        missing = self._waiting.take_missing()
+        if self._held:  # the tasks that wait for a held one may exhaust the quota
+            self._start_tasks(self._held.take_started(missing))
+        self._waiting.request(missing)
 
     # Its objects
 
@@ -461,8 +469,8 @@ class ClientSession(Session):
         if self._is_resubmitting:
             self._is_resubmitting = False
             self._object_store.send(OwnerResubmitted(self._client_id))
-        if not self._graphs.has_resubmitted:
-            self._known = self._graphs.known = None
+        if not self._waiting.has_held:
+            self._known = self._waiting.known = None
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
@@ -504,10 +512,10 @@ class ClientSession(Session):
     def _explain_for_admin(self, asked: ExplainForAdmin) -> None:
         self._questions.answer_admin(asked)
 
-    @handles(ExplainInput)
-    def _explain_input(self, asked: ExplainInput) -> None:
-        awaited = asked.input
-        self._questions.forward(asked.question, awaited.task_id, awaited.source_graph, awaited.source_position)
+    @handles(ExplainTask)
+    def _explain_waiting(self, question: ExplainTask) -> None:
+        """Answer the monitor's question about a task that waits, or forward it to the task."""
+        self._questions.forward(question)
 
     @handles(ExplainResponse)
     def _explained(self, response: ExplainResponse) -> None:
@@ -517,10 +525,8 @@ class ClientSession(Session):
 
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
-        graph_id, task_id = self._graphs.id_of(failed.child), self._tasks.key_of(failed.child)
-        if graph_id is not None:  # it has reported the failed tasks itself
-            self._graphs.end(graph_id, failed.child)
-        elif task_id is not None:
+        task_id = self._tasks.key_of(failed.child)
+        if task_id is not None:
             sentence = f"the scheduler failed while it handled this task: {failed.error!r}".encode()
             rows = self._tasks.ranges.get(task_id, 0)
             self._done(TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0, b"", rows))
@@ -528,8 +534,6 @@ class ClientSession(Session):
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
         self._tasks.tell(restarted)
-        for graph in self._graphs:
-            graph.send(restarted)
 
     @handles(DismissClient)
     def _dismiss(self, away: DismissClient) -> None:
@@ -539,38 +543,44 @@ class ClientSession(Session):
 
     @handles(ReportOpen)
     def _report_open(self, ask: ReportOpen) -> None:
-        ask.backlog.open[self._client_id] += self._bounds.n_open
-        wanted = ask.backlog.wants_tasks
+        backlog, waiting = ask.backlog, self._waiting
+        backlog.open[self._client_id] += self._tasks.n_rows + len(self._held) + waiting.n_waiting
+        backlog.inputs += waiting.n_waiting
+        wanted = backlog.wants_tasks
         if wanted:
             for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
                 if any(public_id(row) in wanted for row in row_ids(task_id, self._tasks.ranges.get(task_id, 0))):
                     task.send(ReportTask())
-        for graph in self._graphs:
-            graph.notify(ask)
+            for each in islice(waiting.open_tasks(), SEARCHED_MOST):
+                if each.task_id not in self._tasks and (short_id := public_id(each.task_id)) in wanted:
+                    backlog.asked_waiting[short_id] = WatchedTask(
+                        each.task_id, each.function_id, self.actor_ref, each.graph_id
+                    )
+        for graph in waiting.graphs.values() if backlog.wants_graphs else ():
+            show_graph(backlog, graph)
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add(self.role, self._client_id.hex()[:8], self.statistics())
-        for graph in self._graphs:
-            graph.notify(ask)
 
     def statistics(self) -> dict[str, int]:
-        """Return the numbers of open tasks and open graphs."""
-        return {"tasks": self._bounds.n_open, "graphs": len(self._graphs)}
+        """Return the numbers of open tasks that are in no graph, of waiting tasks, and of open graphs."""
+        waiting = self._waiting
+        return {"tasks": self._bounds.n_open, "waiting": waiting.n_waiting, "graphs": len(waiting.graphs)}
 
     def check(self) -> None:
         assert not any(task_id in self._tasks for task_id in self._held), "a task is both held and open"
-        assert self._known is self._graphs.known
-        assert self._known is not None or not self._graphs.has_resubmitted, "a graph waits for its resubmission"
+        assert self._known is self._waiting.known
+        assert self._known is not None or not self._waiting.has_held, "a graph waits for its resubmission"
         self._tasks.check()
-        self._graphs.check()
+        self._waiting.check()
 
     # Its end
 
     def _leave(self) -> None:
         self._owner.leave(self.actor_ref)
         cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.take_all()]
-        cancels += [(graph, CancelGraph()) for graph in self._graphs.take_all()]
+        cancels += self._waiting.take_all()
         self._held.clear()
         if cancels:
             self.spawn(SessionTeardown(cancels))

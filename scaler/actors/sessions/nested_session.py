@@ -59,7 +59,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        for spec in self._unknown(batch):
+        for spec in self._unknown(self._without_graphs(batch)):
             self._start_task(spec, self._context_of(account_in(spec)))
 
     def _context_of(self, account: int) -> ClientContext:

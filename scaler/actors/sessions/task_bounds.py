@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from scaler.actors.dependencies.waiting_tasks import WaitingTasks
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.vocabulary.owners import Owner
@@ -30,12 +31,13 @@ class TaskBounds:
         self,
         open_tasks: OpenTasks[TaskId],
         held: HeldTasks,
+        waiting: WaitingTasks,
         owner: Owner,
         peer: Peer,
         services: Services,
         audit: Callable[[str, str], None],
     ) -> None:
-        self._open_tasks, self._held = open_tasks, held
+        self._open_tasks, self._held, self._waiting = open_tasks, held, waiting
         self._owner, self._peer, self._services, self._audit = owner, peer, services, audit
         config = services.config
         self.most = TASKS_BEYOND_WINDOW * config.client_tasks
@@ -43,8 +45,8 @@ class TaskBounds:
 
     @property
     def n_open(self) -> int:
-        """The number of open tasks; each row counts as one."""
-        return self._open_tasks.n_rows + len(self._held)
+        """The number of open tasks in the window of the client; each row counts as one."""
+        return self._open_tasks.n_rows + len(self._held) - self._waiting.n_beyond_window
 
     def within(self, batch: Sequence[Task]) -> Sequence[Task]:
         """Return the tasks that may be open; refuse the others."""

@@ -1,8 +1,8 @@
 """Adoption: matches tasks with runs that agents already have, so that no task starts twice after a restart.
 
 Agent sessions report the runs that their agents have, and worker proxies report lost runs. Tasks, sessions and jobs
-request their runs; graphs name the nodes that will request runs later. A task to which a run is offered decides whether
-to adopt it. Runs that no task claims in time are cancelled.
+request their runs; sessions name the tasks that will request runs later. A task to which a run is offered decides
+whether to adopt it. Runs that no task claims in time are cancelled.
 
 A client resubmits its tasks to a new scheduler while agents may still run them. A resubmitted task requests its run
 here before it waits for a worker. The answer is delayed until as many agents have returned as the last scheduler had,
@@ -21,12 +21,12 @@ from scaler.actors.messages.adoption import (
     CheckHeld,
     FindRun,
     FindRuns,
-    NodesWait,
     NotHeld,
     RunFound,
     RunsAreHeld,
     RunsHeld,
     RunsLost,
+    TasksWait,
 )
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import CancelOrphan
@@ -58,8 +58,8 @@ class AdoptionTable:
         """runs that no task has claimed, each with its worker, its attempt, and the time of its report"""
         self.known: dict[RunKey, tuple[ActorRef, float]] = {}
         """tasks whose runs may be at agents that have not returned, each with the time at which it was remembered"""
-        self.waiting: dict[ActorRef, set[RunKey]] = {}
-        """by graph: nodes that wait for inputs, and will request their runs later"""
+        self.waiting: dict[RunKey, ActorRef] = {}
+        """tasks that wait for results of other tasks, and will request their runs later, with their sessions"""
         self.impatient: dict[ActorRef, None] = {}
         """tasks that wait for at most `HOLD_SECONDS`: a dict as an ordered set"""
         self.patient: dict[ActorRef, None] = {}
@@ -138,6 +138,7 @@ class Adoption(Actor):
         self._know(key, ask.task)
         worker, attempt, _since = table.held.pop(key, (None, 0, 0.0))
         table.promised.pop(key, None)
+        table.waiting.pop(key, None)
         if worker is not None and not worker.is_stopped():
             self._offer(ask.task_id, ask.task, worker, attempt)
         elif self._is_time(ask.patient):
@@ -146,14 +147,15 @@ class Adoption(Actor):
             (table.patient if ask.patient else table.impatient)[ask.task] = None
         self._look_later()
 
-    @handles(NodesWait)
-    @charged_to("graph")
-    def _nodes_wait(self, news: NodesWait) -> None:
-        if news.task_ids:
-            keys = ((news.owner, task_id) for task_id in news.task_ids)
-            self._table.waiting.setdefault(news.graph, set()).update(keys)
-        else:
-            self._table.waiting.pop(news.graph, None)
+    @handles(TasksWait)
+    @charged_to("session")
+    def _tasks_wait(self, news: TasksWait) -> None:
+        waiting = self._table.waiting
+        for task_id in news.task_ids:
+            if news.ended:
+                waiting.pop((news.owner, task_id), None)
+            elif len(waiting) < KNOWN_MOST:
+                waiting[news.owner, task_id] = news.session
 
     @handles(FindRuns)
     def _find_runs(self, ask: FindRuns) -> None:
@@ -253,7 +255,7 @@ class Adoption(Actor):
                 break
             del held[key]
             self._table.promised.pop(key, None)
-            if any(key in nodes for nodes in self._table.waiting.values()):
+            if not _is_gone(self._table.waiting.get(key)):
                 held[key] = worker, attempt, now
             else:
                 worker.send(CancelOrphan(key[1], attempt))

@@ -1,6 +1,6 @@
 """ClientContext: what the tasks of a client have in common.
 
-Made by the client session, and passed to all tasks and graphs of the client.
+Made by the client session, and passed to all tasks of the client.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from copy import copy
 from scaler.actors.vocabulary.needs import Needs, needs_of
 from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.services import Services
-from scaler.ids import ClientId, GraphId
+from scaler.ids import ClientId
 from scaler.kit import ActorRef
 
 
@@ -29,7 +29,6 @@ class ClientContext:
         "directory",
         "ended",
         "events",
-        "graph_id",
         "has_started",
         "label",
         "next_attempt",
@@ -39,7 +38,6 @@ class ClientContext:
         "records_starts",
         "services",
         "session",
-        "since",
     )  # fmt: skip
 
     def __init__(
@@ -61,24 +59,14 @@ class ClientContext:
         self.events, self.ended = services.events, services.events.ended
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
         self.read_options = services.read_options
-        self.graph_id: GraphId | None = None
-        """the id of the graph to which the tasks belong as nodes; None for other tasks"""
         self.records_starts = False
         """whether the session records each start of a task, and the `RunTask` of a run is held until then"""
         self.has_started = False
-        self.since = 0.0
-        """when the scheduler received the graph to which the tasks belong as nodes"""
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return the resources that a task with these options requests; None if any worker may run the task."""
         asked = self.read_options(options)
         return needs_of(asked.capabilities, asked.no_worker_timeout_ms, asked.worker)
-
-    def of_graph(self, graph: ActorRef, graph_id: GraphId, since: float) -> ClientContext:
-        """Return the context of a graph's tasks, which report to the graph instead of the session."""
-        context = copy(self)
-        context.session, context.graph_id, context.since = graph, graph_id, since
-        return context
 
     def of_account(self, account: int) -> ClientContext:
         """Return the context of tasks with another account, which may belong to another client and owner."""

@@ -531,7 +531,7 @@ class TaskActor(Actor):
     ) -> None:
         context, spec, attempt = self._context, of_rows or self._spec, self._attempt
         if context.events.listener is not None:
-            what = (event, state, attempt, worker, reason, result, context.graph_id, context.owner.name, context.label)
+            what = (event, state, attempt, worker, reason, result, context.owner.name, context.label)
             context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
 
     def _report_ready_again(self, goes_first: bool) -> None:
@@ -589,7 +589,7 @@ class TaskActor(Actor):
         self._count_ended(status, spec.rows, statuses)
         size = bytes_in(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile, spec.rows, statuses, duration_us)
-        if frames or context.graph_id is not None:
+        if frames:
             context.session.send(TaskDone(result, frames, self._worker, spec.function_id))
         else:
             context.session.send(result)

@@ -14,7 +14,7 @@ from collections.abc import Container
 from typing import NewType
 
 from scaler.actors.vocabulary.task_states import Event
-from scaler.ids import ClientId, GraphId, ObjectId, TaskId
+from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.wire.messages.capabilities import Capabilities
@@ -60,8 +60,6 @@ class TaskMoved:
     """a sentence that says why the task moved; may be empty"""
     result: RunResult | None = None
     """the result of the run that ended with this event; None if no run ended"""
-    graph_id: GraphId | None = None
-    """the graph of the task; None if the task belongs to no graph"""
     owner: str = ""
     """the name of the owner of the task; a nested task has the owner of its parent; empty if the owner has no name"""
     client_label: str = ""

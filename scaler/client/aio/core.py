@@ -7,30 +7,31 @@ thread of the loop's executor. It holds no reference to a client, which could th
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
+from scaler.client.aio.future import LARGE_BYTES, AsyncFuture, ValueOnItsWayError
 from scaler.client.aio.link import AsyncLink
 from scaler.client.aio.rows import AsyncMapRows
-from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.calls.entry import Entry
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
-from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.maker import CallMaker
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import is_error_of_task
-from scaler.graph.gathering import all_inside
 from scaler.ids import TaskId
 
 __tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
 
-MakeCall: TypeAlias = Callable[[], tuple[GraphEntry, list[tuple[str, Input]]]]
+MakeEntry: TypeAlias = Callable[[], Entry]
+"""Serialises the arguments of a call. May raise `ValueOnItsWayError`, and all that `Function.entry` raises."""
+
+Submit: TypeAlias = Callable[[Entry], None]
 
 LARGE_GRAPH = 100
 """A graph of so many keys is made ready in a thread of the loop's executor."""
@@ -57,21 +58,40 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
         future: AsyncFuture[T] = AsyncFuture(
             task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name
         )
+        submit = link.submit if row is None else row[0].submit
         values = (*args, *kwargs.values())
-        is_large = _are_large(values)
-        if not is_large:
-            with contextlib.suppress(FutureArgumentError):
-                entry = function.entry(task_id, future, args, kwargs, terms)
-                link.submit(entry) if row is None else row[0].submit(entry)
-                return future
-        call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link)
-        if not is_large or any(isinstance(each, ResultArgument) for each in values):
-            _submit_waiting(link, future, call, all_inside(values, AsyncFuture))
-            return future
-        function.check(args, kwargs)
-        packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
-        packing.add_done_callback(partial(_packed, link, future, call, values))
+        make = partial(function.entry, task_id, future, args, kwargs, terms)
+        if _are_large(values) and not any(isinstance(each, ResultArgument) for each in values):
+            function.check(args, kwargs)
+            packing = link.loop.run_in_executor(None, make)
+            packing.add_done_callback(partial(self._submit_packed, future, make, submit))
+        else:
+            self._submit(future, make, submit)
         return future
+
+    def _submit(self, future: AsyncFuture[Any], make: MakeEntry, submit: Submit) -> None:
+        """Submit a task. If the value of a future among its arguments is on its way to this process, wait for it."""
+        try:
+            submit(make())
+        except ValueOnItsWayError as error:
+            error.future.add_done_callback(lambda _: self._submit_later(future, make, submit))
+
+    def _submit_packed(
+        self, future: AsyncFuture[Any], make: MakeEntry, submit: Submit, packing: asyncio.Future[Entry]
+    ) -> None:
+        """Submit a task whose arguments were serialised in another thread, where no futures can be serialised."""
+        has_futures = isinstance(packing.exception(), ValueOnItsWayError)
+        self._submit_later(future, make if has_futures else packing.result, submit)
+
+    def _submit_later(self, future: AsyncFuture[Any], make: MakeEntry, submit: Submit) -> None:
+        """Submit a task whose future the user has already, unless it is cancelled."""
+        if future.done():
+            return
+        try:
+            self._submit(future, make, submit)
+        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
+            _fail(future, error)
+            self.link.cancel(future.task_id)  # the scheduler may wait for its result
 
     async def get(self, owner: object, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
         """Run the part of a graph that the keys need. Return their values."""
@@ -79,11 +99,11 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
         self.functions.look()
         pack = partial(pack_graph, graph, keys, self.functions, self.packer, terms)
         is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
-        entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
-        futures = self.futures_of(owner, graph, entry, tasks)
+        calls, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
+        futures = self.futures_of(owner, graph, calls, tasks)
         try:
-            if entry.sinks:
-                link.submit_graph(entry)
+            if calls.sinks:
+                link.submit_graph(calls)
             return {key: await future for key, future in futures.items()}
         finally:
             for future in futures.values():
@@ -94,37 +114,6 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
         store = partial(self.store, obj, name)
         stored = await self.link.loop.run_in_executor(None, store) if _are_large((obj,)) else store()
         return self.store_object(*stored)
-
-
-def _packed(
-    link: AsyncLink, future: AsyncFuture[Any], call: MakeCall, values: Sequence[Any], packing: asyncio.Future[Entry]
-) -> None:
-    """Submit a task whose arguments were serialised in another thread, if it is still wanted."""
-    error = packing.exception()
-    if isinstance(error, FutureArgumentError):  # a large list with futures
-        _submit_arrived(link, future, call, all_inside(values, AsyncFuture))
-    elif error is not None:
-        future.fail(lambda: error)
-    elif not future.done():
-        link.submit(packing.result())
-
-
-def _submit_waiting(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
-    """Submit a task some arguments of which are futures. A large value that is on its way here is waited for."""
-    arriving = next((each for each in needed if each.is_being_fetched), None)
-    if arriving is not None:
-        arriving.add_done_callback(lambda _: _submit_arrived(link, future, make, needed))
-        return
-    graph, future.needs = make()
-    link.submit_graph(graph)
-
-
-def _submit_arrived(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
-    if not future.done():
-        try:
-            _submit_waiting(link, future, make, needed)
-        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
-            _fail(future, error)
 
 
 def _fail(future: AsyncFuture[Any], error: Exception) -> None:

@@ -70,6 +70,19 @@ LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
 
 
+class ValueOnItsWayError(Exception):
+    """Raised for a future that cannot be an argument now: its value is on its way to this process, where it will be
+    the only copy, or this is not the thread of the loop.
+
+    Attributes:
+        future: the future.
+    """
+
+    def __init__(self, future: AsyncFuture[Any]) -> None:
+        super().__init__()
+        self.future = future
+
+
 @hints_at(OF_ASYNC_FUTURES)
 @refuses_operators("await future")
 class AsyncFuture(asyncio.Future[T], ResultArgument):
@@ -174,6 +187,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """Cancel the task, also while it runs. Return False if it has already ended."""
         if not super().cancel(msg):
             return False
+        if self._input is not None:
+            self._input.fail(CancelledError)  # its task may not be submitted yet
         self._link.cancel(self.task_id)
         return True
 
@@ -251,9 +266,11 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return raw is not None and raw.size > 0 and self._input is None and not self.done()
 
     def as_argument(self, link: object) -> tuple[Input | None, Any]:
-        """Return what stands for its result in another call, see `ResultArgument`."""
+        """Return what stands for its result in another call, see `ResultArgument`. Raises `ValueOnItsWayError`."""
         if link is not self._link:
             raise other_client(self.name)
+        if self.is_being_fetched or not self._link.is_own_thread():
+            raise ValueOnItsWayError(self)
         known, raw = self._input, self._raw
         if known is None:
             if self._outcome is not None and self._outcome[1] is None:

@@ -21,7 +21,7 @@ from concurrent.futures import CancelledError
 from functools import partial
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ResultReceiver
+from scaler.client.calls.entry import Entry, GraphCalls, MakeError, ResultReceiver
 from scaler.client.link.link import ClientLink, Command
 from scaler.client.outcome import client_ended
 from scaler.endpoint import Endpoint
@@ -68,6 +68,10 @@ class AsyncLink(ClientLink):
 
     # Calls
 
+    def is_own_thread(self) -> bool:
+        """Return whether this is called in the thread of the loop."""
+        return threading.get_ident() == self._thread
+
     def submit(self, entry: Entry) -> None:
         """Send a task."""
         if self.closed_because:
@@ -81,7 +85,7 @@ class AsyncLink(ClientLink):
         """Send the tasks that `take` gives when the link comes to it."""
         self._put(partial(self._work.add_rows, take))
 
-    def submit_graph(self, graph: GraphEntry) -> None:
+    def submit_graph(self, graph: GraphCalls) -> None:
         """Send a graph."""
         if self.closed_because:
             graph.fail(self._ending)
@@ -119,7 +123,7 @@ class AsyncLink(ClientLink):
             return
         self._is_turn_due = True
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            if threading.get_ident() == self._thread:
+            if self.is_own_thread():
                 self.loop.call_soon(self._turn)
             else:
                 self.loop.call_soon_threadsafe(self._turn)
@@ -203,7 +207,7 @@ class AsyncLink(ClientLink):
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all open work for good, because its results will never come. For any thread."""
-        if threading.get_ident() != self._thread:
+        if not self.is_own_thread():
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self.fail, make_error)
         elif not self.closed_because:
@@ -217,7 +221,7 @@ class AsyncLink(ClientLink):
 
     def abandon(self) -> None:
         """Leave and close. For any thread: in that of the loop, while it runs, and here if it does not."""
-        if threading.get_ident() != self._thread and self.loop.is_running():
+        if not self.is_own_thread() and self.loop.is_running():
             self.loop.call_soon_threadsafe(self.abandon)
             return
         self.leave()

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.hints import hints
-from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference, OwnReference, check_stored
 from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
-from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
+from scaler.ids import ID_BYTES, IdSource, ObjectId
 from scaler.pickling.generators import is_generator
 from scaler.pickling.serialization import (
     ARGUMENT_HEADER_BYTES,
@@ -52,14 +52,17 @@ class PackedArguments(NamedTuple):
         frames: the frames of values that are too large for the block and travel with the call.
         object_ids: the ids of the objects, concatenated.
         objects: the objects made for this call, to be sent before the call.
-        references: the objects that the user sent before, kept alive by the call.
+        kept: what the call keeps alive: references, futures, and (label, `Input`) of each future.
+        inputs: the ids of the tasks of the futures, concatenated. In the block, the index of its input represents a
+            future.
     """
 
     block: bytes
     frames: Frames = ()
     object_ids: bytes = b""
     objects: Sequence[ObjectInstruction] = ()
-    references: Sequence[ObjectReference] = ()
+    kept: Sequence[Any] = ()
+    inputs: bytes = b""
 
 
 Pack: TypeAlias = Callable[..., PackedArguments]
@@ -112,15 +115,22 @@ class ArgumentPacker:
     Args:
         freeze: copies large values.
         limit: the limit on the size of a value; None: no limit.
+        link: the link of the client, whose futures may be arguments.
     """
 
     def __init__(
-        self, serializer: Serializer, address: str, freeze: Freeze = frozen, limit: ValueLimit | None = None
+        self,
+        serializer: Serializer,
+        address: str,
+        freeze: Freeze = frozen,
+        limit: ValueLimit | None = None,
+        link: object = None,
     ) -> None:
         self.limit = limit or ValueLimit(address)
         self._serializer = serializer
         self.address = address
         self._freeze = freeze
+        self._link = link
         self._new_id = IdSource()
         self.plain_block: PlainBlock = _no_block
         """makes the block of arguments that need no pickler; returns None for any other arguments"""
@@ -139,6 +149,7 @@ class ArgumentPacker:
             SerializeObjectError: if an argument cannot be serialised.
             ObjectTooLargeError: if an argument is too large to be sent.
             MissingObjects: if an argument is a reference to an object that is no longer stored.
+            TypeError: if an argument is a future of another client.
         """
         block = None if keywords else self.plain_block(arguments, False)
         if block is not None:
@@ -163,37 +174,21 @@ class ArgumentPacker:
             if plain is not None:
                 return PackedArguments(*plain, b"", [])
         named = _named(arguments, keywords)
-        if any(isinstance(argument, ResultArgument) for _, argument in named):
-            raise FutureArgumentError(_NOT_OF_THIS_CALL)
-        try:
+        futures = [index for index, (_, argument) in enumerate(named) if isinstance(argument, ResultArgument)]
+        if not futures:
             return self._pack(named, labels, carried_bytes)
-        except SerializeObjectError as error:
-            if not isinstance(error.__cause__, FutureArgumentError):
-                raise
-            raise FutureArgumentError(f"{_NOT_OF_THIS_CALL} ({error})") from None
-
-    def pack_with_futures(
-        self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
-    ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Serialise arguments with futures. Return the arguments, and the label and the input of each future.
-
-        In the block, a future is represented by the number of its input. Inputs are numbered in the order of first use.
-
-        Args:
-            labels: the names of the arguments in errors; by default their numbers or keywords.
-
-        Raises: as `pack`.
-        """
-        positions: dict[TaskId, int] = {}
-        named, inputs = _named(arguments, keywords), []
-        for index, (name, argument) in enumerate(named):
-            if isinstance(argument, ResultArgument):
-                needed, value = argument.as_argument(link)
-                if needed is not None:
-                    value = _Result(positions.setdefault(needed.task_id, len(positions)))
-                    inputs.append((labels[index] if labels else _label(index + 1, name), needed))
-                named[index] = name, value
-        return self._pack(named, labels), inputs
+        indices: dict[bytes, int] = {}
+        kept: list[Any] = []
+        for index in futures:
+            name, future = named[index]
+            needed, value = future.as_argument(self._link)
+            if needed is not None:
+                value = _Result(indices.setdefault(needed.task_id, len(indices)))
+                kept += future, (labels[index] if labels else _label(index + 1, name), needed)
+            named[index] = name, value
+        check_needed(len(indices))
+        packed = self._pack(named, labels, carried_bytes)
+        return packed._replace(kept=[*packed.kept, *kept], inputs=b"".join(indices))
 
     def pack_shared(self, value: Any) -> PackedArguments:
         """Return a positional argument that several calls share unchanged, serialised. Raises as `pack`."""
@@ -263,7 +258,7 @@ class ArgumentPacker:
 
 
 class _Result(int):
-    """The position of a node, as a placeholder for an argument that is the result of this node."""
+    """The index of an input of a task, as a placeholder for an argument that is this input."""
 
 
 class _Carried(list[Buffer]):
@@ -271,10 +266,6 @@ class _Carried(list[Buffer]):
 
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
-
-_NOT_OF_THIS_CALL = (
-    "a future can be an argument of submit, and not of this call: pass its result(), or use submit instead"
-)
 
 
 def _label(position: int, name: str) -> str:

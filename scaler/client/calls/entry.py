@@ -1,25 +1,30 @@
 """Entry: a call that is ready to be sent, and the sink that receives the result of the call.
 
-Made by functions and graphs; kept by the open work until the result arrives. The link's thread calls the sinks.
+Made by functions; kept by the open work until the result arrives. The tasks of a graph are one `GraphCalls`, made by
+`scaler.client.calls.graph`. The link's thread calls the sinks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from scaler.client.calls.inputs import Input, Keys
+from scaler.client.calls.inputs import Input, Keys, ResultArgument
 from scaler.client.object_reference import ObjectReference
-from scaler.graph.readiness import positions
-from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, index_of, split_ids
+from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, index_of, random_id, split_ids
 from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.client import NO_GRAPH, Task, TaskResult
+from scaler.wire.messages.columns import positions
 from scaler.wire.messages.common import ObjectInstruction
+
+POSITION = Struct("<I")
+"""The format of a position in the field `dependencies` of a task."""
 
 
 def node_id(graph_id: GraphId, index: int) -> TaskId:
-    """Return the id of a node's task."""
+    """Return the id of a task of a graph."""
     return TaskId(graph_id[:PREFIX_BYTES] + index.to_bytes(8, "big"))
 
 
@@ -64,120 +69,32 @@ class ResultFetcher(Protocol):
         """Request a large result. With `keep`, the scheduler keeps the result until its future is garbage-collected."""
 
 
-Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
-"""A task, the sink of its result, its function, the objects made for it, and the references that the entry keeps alive.
+Kept: TypeAlias = Sequence[Any]
+"""The objects that a call keeps alive: references, the futures among its arguments, a pair (label, `Input`) for each of
+these futures and, for a task of a graph, its `GraphCalls` as the last one.
+"""
+
+Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Kept]
+"""A task, the sink of its result, its function, the objects made for it, and what the entry keeps alive.
 
 A plain tuple, because each mapped task has an entry.
 """
 
-
-class GraphEntry:
-    """A graph and the sinks of its results.
-
-    Args:
-        spec: the message item that announces the graph.
-        nodes: all needed nodes, each after its dependencies.
-        references: the references that the graph keeps alive.
-        inputs: the results of other tasks that the graph needs. They are its first nodes, in this order.
-        keys: the key of each node in the user's graph, by the index that is part of the node's id.
-    """
-
-    __slots__ = ("functions", "inputs", "keepers", "keys", "nodes", "objects", "references", "sinks", "spec")
-
-    def __init__(
-        self,
-        spec: GraphTask,
-        nodes: Sequence[GraphNode],
-        functions: Sequence[ObjectInstruction],
-        objects: Sequence[ObjectInstruction],
-        references: Sequence[ObjectReference],
-        inputs: Sequence[Input] = (),
-        keys: Keys = (),
-    ) -> None:
-        self.spec = spec
-        self.nodes = nodes
-        self.functions = functions
-        self.objects = objects
-        self.references = references
-        self.inputs = inputs
-        self.keys = keys
-        self.keepers: Sequence[object] = ()
-        """the futures of the inputs, whose large results stay with the scheduler while the graph is open"""
-        self.sinks: dict[TaskId, Sink] = {}
-        """task id of a wanted node whose result has not arrived -> the sink of that result"""
-
-    def fail(self, make_error: MakeError) -> None:
-        """Fail all sinks whose results have not arrived."""
-        sinks, self.sinks = self.sinks, {}
-        for sink in sinks.values():
-            sink.fail(make_error)
-
-    def position_of(self, task_id: TaskId) -> int:
-        """Return the position of the node with this task id. The inputs of the graph come first."""
-        nodes, index = self.nodes, index_of(task_id)
-        if index >= len(nodes) or nodes[index].task_id != task_id:  # its id was made differently
-            index = next(index for index, node in enumerate(nodes) if node.task_id == task_id)
-        return len(self.inputs) + index
-
-    def needs_of(self, index: int, graph_id: GraphId) -> GraphEntry:
-        """Return a new graph of the calls whose results the node at position `index` needs. It has no sinks.
-
-        Works only if this `GraphEntry` has no inputs.
-        """
-        direct = set(positions(self.nodes[index].dependencies))
-        needed, nodes = set(direct), list[GraphNode]()
-        for at in range(index - 1, -1, -1):
-            node = self.nodes[at]
-            node = replace(node, graph_id=graph_id, task_id=node_id(graph_id, index_of(node.task_id)))
-            if at in needed:
-                needed.update(positions(node.dependencies))
-                nodes.append(replace(node, wanted=int(at in direct)))
-            else:
-                nodes.append(_ended(replace(node, object_ids=b"")))
-        nodes.reverse()
-        used = {object_id for node in nodes for object_id in split_ids(node.object_ids)}
-        functions = {node.function_id for node in nodes}
-        return GraphEntry(
-            replace(self.spec, graph_id=graph_id, node_count=len(nodes)),
-            nodes,
-            [each for each in self.functions if each.object_id in functions],
-            [each for each in self.objects if each.object_id in used],
-            self.references,
-            keys=self.keys,
-        )
-
-    def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes for a submission. A node that has a result runs again only if a missing result depends on
-        it.
-        """
-        sinks = self.sinks
-        if all(node.task_id in sinks for node in self.nodes if node.wanted):
-            return self.nodes
-        sent: list[GraphNode] = []
-        needed: set[int] = set()
-        position = len(self.inputs) + len(self.nodes)
-        for node in reversed(self.nodes):
-            position -= 1
-            is_wanted = node.task_id in sinks
-            if is_wanted or position in needed:
-                needed.update(positions(node.dependencies))
-                sent.append(node if is_wanted or not node.wanted else _unwanted(node))
-            else:
-                sent.append(_ended(node))
-        sent.reverse()
-        return sent
+Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Kept]
+"""An entry without its sink, which would keep a future alive. The task is in no graph."""
 
 
-Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
-"""A call without its sinks, which would keep futures alive: a task with its function, objects and references, or a
-graph.
-"""
+def needs_of(kept: Kept) -> list[tuple[str, Input]]:
+    """Return the labels and the inputs of the futures among the arguments of a call."""
+    return [each for each in kept if type(each) is tuple]
 
 
-def call_of(open_call: Entry | tuple[GraphEntry, Sink]) -> Call:
-    """Return an open call without its sink."""
-    call: Any = open_call[0] if isinstance(open_call[0], GraphEntry) else (open_call[0], *open_call[2:])
-    return call  # type: ignore[no-any-return]
+def call_of(entry: Entry, *, keeps_futures: bool) -> Call:
+    """Return the call of an entry. Without `keeps_futures`, it keeps the inputs of its task, but not their futures."""
+    task, _, function, objects, kept = entry
+    if task.inputs and not keeps_futures:
+        kept = [each for each in kept if not isinstance(each, ResultArgument)]
+    return task, function, objects, kept
 
 
 class FailedWork(NamedTuple):
@@ -187,10 +104,125 @@ class FailedWork(NamedTuple):
     call: Call
 
 
-def _unwanted(node: GraphNode) -> GraphNode:
-    return replace(node, wanted=0)
+class GraphCalls:
+    """The calls of a graph, and the sinks of its results.
+
+    Args:
+        tasks: all needed tasks, each after its dependencies.
+        functions: the functions of the tasks.
+        objects: the objects made for the tasks.
+        references: the references that the graph keeps alive.
+        keys: the key of each task in the user's graph, by the index that is part of the task's id.
+    """
+
+    __slots__ = (
+        *("__weakref__", "_positions"),
+        *("functions", "graph_id", "keys", "objects", "references", "sinks", "tasks"),
+    )
+
+    def __init__(
+        self,
+        graph_id: GraphId,
+        tasks: Sequence[Task],
+        functions: Iterable[ObjectInstruction],
+        objects: Iterable[ObjectInstruction] = (),
+        references: Sequence[ObjectReference] = (),
+        keys: Keys = (),
+    ) -> None:
+        self.graph_id = graph_id
+        self.tasks = tasks
+        self.functions: Mapping[ObjectId, ObjectInstruction] = {each.object_id: each for each in functions}
+        self.objects: Mapping[ObjectId, ObjectInstruction] = {each.object_id: each for each in objects}
+        self.references = references
+        self.keys = keys
+        self.sinks: dict[TaskId, Sink] = {}
+        """id of a wanted task whose result has not arrived -> the sink of that result"""
+        self._positions: dict[TaskId, int] = {}
+
+    def fail(self, make_error: MakeError) -> None:
+        """Fail all sinks whose results have not arrived."""
+        sinks, self.sinks = self.sinks, {}
+        for sink in sinks.values():
+            sink.fail(make_error)
+
+    def __contains__(self, task_id: TaskId) -> bool:
+        try:
+            return self.position_of(task_id) >= 0
+        except KeyError:
+            return False
+
+    def position_of(self, task_id: TaskId) -> int:
+        """Return the position of a task. Raises `KeyError` if the graph does not have the task."""
+        tasks, index = self.tasks, index_of(task_id)
+        if index < len(tasks) and tasks[index].task_id == task_id:
+            return index
+        if not self._positions:  # the ids are made from keys
+            self._positions = {task.task_id: position for position, task in enumerate(tasks)}
+        return self._positions[task_id]
+
+    def call(self, task_id: TaskId) -> Call:
+        """Return the call of one task by itself, in no graph: it names the tasks that it needs by their ids."""
+        task = self.tasks[self.position_of(task_id)]
+        inputs = b"".join([self.tasks[each].task_id for each in positions(task.dependencies)])
+        single = replace(task, graph_id=NO_GRAPH, graph_tasks=0, dependencies=b"", inputs=inputs, unwanted=0)
+        used = set(split_ids(task.object_ids))
+        kept = (*(each for each in self.references if each.object_id in used), self)
+        return single, self.functions[task.function_id], self._objects_of((task,)), kept
+
+    def _objects_of(self, tasks: Iterable[Task]) -> list[ObjectInstruction]:
+        used = {ObjectId(object_id): None for task in tasks for object_id in split_ids(task.object_ids)}
+        return [self.objects[object_id] for object_id in used if object_id in self.objects]
+
+    def needs_of(self, task_id: TaskId) -> GraphCalls:
+        """Return a new graph without sinks: the calls whose results a task needs directly, which are the wanted ones,
+        and all calls that these need.
+        """
+        position = self.position_of(task_id)
+        direct = set(positions(self.tasks[position].dependencies))
+        needed = set(direct)
+        for each in range(position - 1, -1, -1):
+            if each in needed:
+                needed.update(positions(self.tasks[each].dependencies))
+        graph_id, new = GraphId(random_id()), {old: at for at, old in enumerate(sorted(needed))}
+        tasks = [
+            replace(
+                self.tasks[old],
+                task_id=node_id(graph_id, index_of(self.tasks[old].task_id)),
+                graph_id=graph_id,
+                graph_tasks=len(new),
+                dependencies=b"".join([POSITION.pack(new[each]) for each in positions(self.tasks[old].dependencies)]),
+                unwanted=int(old not in direct),
+            )
+            for old in new
+        ]
+        functions = [self.functions[object_id] for object_id in {task.function_id for task in tasks}]
+        return GraphCalls(graph_id, tasks, functions, self._objects_of(tasks), self.references, self.keys)
+
+    def tasks_to_send(self) -> Sequence[Task]:
+        """Return the tasks for a submission. A task that has a result runs again only if a missing result needs it."""
+        sinks = self.sinks
+        if all(task.task_id in sinks for task in self.tasks if not task.unwanted):
+            return self.tasks
+        sent: list[Task] = []
+        needed: set[int] = set()
+        for position in range(len(self.tasks) - 1, -1, -1):
+            task = self.tasks[position]
+            is_wanted = task.task_id in sinks
+            if is_wanted or position in needed:
+                needed.update(positions(task.dependencies))
+                sent.append(task if is_wanted or task.unwanted else replace(task, unwanted=1))
+            else:
+                sent.append(_ended(task))
+        sent.reverse()
+        return sent
 
 
-def _ended(node: GraphNode) -> GraphNode:
-    """Return a node that has the id and the objects of `node`, and does not run."""
-    return GraphNode(node.graph_id, node.task_id, ObjectId(NO_ID), b"", node.object_ids, b"", wanted=0)
+def graph_of(call: Call) -> GraphCalls | None:
+    """Return the graph of a call; None if its task was in no graph."""
+    kept = call[3]
+    return kept[-1] if kept and type(kept[-1]) is GraphCalls else None
+
+
+def _ended(task: Task) -> Task:
+    """Return a task that has the id and the objects of `task`, and does not run."""
+    return replace(task, function_id=ObjectId(NO_ID), payload=b"", frames=(), dependencies=b"", unwanted=1)

@@ -8,7 +8,6 @@ or a global that it reads may have changed. The client never calls the function.
 from __future__ import annotations
 
 import inspect
-import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -17,12 +16,12 @@ from typing import Any, Final, TypeAlias
 
 from scaler import task_context
 from scaler.amounts import call_of
-from scaler.client.calls.arguments import ArgumentPacker, Pack, check_needed, is_of_one_process
+from scaler.client.calls.arguments import ArgumentPacker, Pack, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.entry import Entry, GraphEntry, Sink
+from scaler.client.calls.entry import Entry, Sink, needs_of
 from scaler.client.calls.hints import hints
 from scaler.client.calls.imports import RequiredModules
-from scaler.client.calls.inputs import Input, ResultArgument
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
 from scaler.client.foreign_words import keyword_hint
@@ -30,7 +29,7 @@ from scaler.client.object_reference import NestedReferenceError, ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.gathering import GatheringCall, separate_arguments
-from scaler.ids import GraphId, TaskId, content_id
+from scaler.ids import TaskId, content_id
 from scaler.pickling.loaded_modules import ReloadWatch
 from scaler.pickling.pickled_functions import read_from, what_pickle_depends_on
 from scaler.pickling.serialization import (
@@ -47,7 +46,7 @@ from scaler.pickling.serialization import (
 from scaler.pickling.shipped_modules import Module, Shipped
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphNode, GraphTask, Task
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.rows import pack as pack_rows
 
@@ -71,6 +70,9 @@ NO_KEYWORDS: Mapping[str, Any] = {}
 NO_FRAMES: Frames = ()
 NO_OBJECTS: Sequence[ObjectInstruction] = ()
 """The objects of an entry whose arguments are all in the block."""
+
+_HANDLES = (ResultArgument, ObjectReference)
+"""The classes of arguments that stand for a value at the scheduler."""
 
 
 class Function:
@@ -138,6 +140,7 @@ class Function:
         """Return a task that calls the function with these arguments. Raises as `ArgumentPacker.pack`.
 
         Args:
+            sink: the receiver of the result; if it is a future, its `needs` are set.
             pack: packs arguments that may need a pickler; None: the packer of the client.
 
         Raises:
@@ -147,22 +150,37 @@ class Function:
             self.check(arguments, keywords)
         block = self._plain_block(arguments) if not keywords else None
         if block is None:
-            try:
-                block, frames, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
-            except SerializeObjectError as error:
-                is_nested = isinstance(error.__cause__, NestedReferenceError)
-                separated = separate_arguments(arguments, keywords, ObjectReference) if is_nested else None
-                if separated is None or not separated.is_needed:
-                    raise SerializeObjectError(self.about(str(error))) from error.__cause__
-                pack = partial(pack or self._pack_values, labels=separated.labels_sent)
-                return self._gather().entry(task_id, sink, separated.sent, NO_KEYWORDS, terms, pack)
-            except ObjectTooLargeError as error:
-                raise error.renamed(self.about(f"{error.value}:")[:-1]) from None
-        else:
-            frames, object_ids, objects, references = NO_FRAMES, b"", NO_OBJECTS, ()
+            return self._packed_entry(task_id, sink, arguments, keywords, terms, pack or self._pack_values)
         priority, name, options, account, owner = terms
-        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, frames, 0, owner)
-        return task, sink, self.instruction, objects, references
+        task = Task(task_id, self._object_id, block, b"", priority, name, options, account, NO_FRAMES, 0, owner)
+        return task, sink, self.instruction, NO_OBJECTS, ()
+
+    def _packed_entry(
+        self,
+        task_id: TaskId,
+        sink: Sink,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        terms: Terms,
+        pack: Pack,
+    ) -> Entry:
+        try:
+            block, frames, object_ids, objects, kept, inputs = pack(arguments, keywords)
+        except SerializeObjectError as error:
+            is_nested = isinstance(error.__cause__, NestedReferenceError)
+            separated = separate_arguments(arguments, keywords, _HANDLES) if is_nested else None
+            if separated is None or not separated.is_needed:
+                raise SerializeObjectError(self.about(str(error))) from error.__cause__
+            pack = partial(pack, labels=separated.labels_sent)
+            return self._gather().entry(task_id, sink, separated.sent, NO_KEYWORDS, terms, pack)
+        except ObjectTooLargeError as error:
+            raise error.renamed(self.about(f"{error.value}:")[:-1]) from None
+        priority, name, options, account, owner = terms
+        of_all = priority, name, options, account, frames, 0, owner
+        task = Task(task_id, self._object_id, block, object_ids, *of_all, inputs=inputs)
+        if inputs and isinstance(sink, ResultArgument):
+            sink.needs = needs_of(kept)
+        return task, sink, self.instruction, objects, kept
 
     def block(self, arguments: Sequence[Any]) -> bytes | None:
         """Return the block of arguments that need no pickler, as in an entry; None if an argument needs a pickler.
@@ -183,49 +201,6 @@ class Function:
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
         task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows, owner)
         return task, sink, self.instruction, NO_OBJECTS, ()
-
-    def waiting_call(
-        self,
-        task_id: TaskId,
-        sink: Sink,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        terms: Terms,
-        link: object,
-        labels: Sequence[str] = (),
-    ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
-        """Return the graph of a call with futures in its arguments, and the label and the input of each future.
-
-        Args:
-            labels: the names of the arguments in errors; by default their numbers or keywords.
-
-        Raises:
-            TypeError: if the function does not take these arguments, or a future is of another client.
-        """
-        self.check(arguments, keywords)
-        separated = separate_arguments(arguments, keywords, (ResultArgument, ObjectReference))
-        if separated.is_needed:
-            return self._gather().waiting_call(
-                task_id, sink, separated.sent, NO_KEYWORDS, terms, link, separated.labels_sent
-            )
-        try:
-            packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, labels)
-        except SerializeObjectError as error:
-            raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
-        except ObjectTooLargeError as error:
-            raise error.renamed(f"{self.instruction.name}: {error.value}") from None
-        inputs = list({each.task_id: each for _, each in arguments_awaited}.values())
-        check_needed(len(inputs))
-        priority, name, options, account, owner = terms
-        name = name or self.instruction.name
-        graph_id, needed = GraphId(task_id), struct.pack(f"<{len(inputs)}I", *range(len(inputs)))
-        spec = GraphTask(graph_id, len(inputs) + 1, priority, name, options, account, owner)
-        block, frames, object_ids, objects, references = packed
-        node = GraphNode(graph_id, task_id, self._object_id, block, object_ids, needed, 1, frames)
-        entry = GraphEntry(spec, [node], [self.instruction], objects, references, inputs)
-        entry.sinks[task_id] = sink
-        entry.keepers = [each for each in (*arguments, *keywords.values()) if isinstance(each, ResultArgument)]
-        return entry, arguments_awaited
 
     def _gather(self) -> Function:
         """Return the function that puts results and objects into containers and calls the user's function."""

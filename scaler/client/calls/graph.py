@@ -1,4 +1,4 @@
-"""Graphs as the client sends them: one node for each needed call, with the data inside its arguments.
+"""Graphs as the client sends them: one task for each needed call, with the data inside its arguments.
 
 Called by the client for each `get`, at once, so that later changes of the graph have no effect. A large value is an
 object that all nodes share.
@@ -6,15 +6,14 @@ object that all nodes share.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
-from scaler.client.calls.entry import GraphEntry, node_id
+from scaler.client.calls.entry import POSITION, GraphCalls, node_id
 from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, RUN_OPTIONS, ClientFunctions, Function, Terms
-from scaler.client.calls.inputs import Keys, KeysWithHints
+from scaler.client.calls.inputs import Keys, KeysWithHints, ResultArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.description import Call, Description, read
@@ -30,14 +29,12 @@ from scaler.pickling.serialization import (
     size_of,
 )
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphNode, GraphTask
+from scaler.wire.messages.client import SHOWN_TASKS_MOST, Task
 from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
 """The most nodes that get a copy each of a large value. If more nodes use the value, it becomes an object."""
-
-_POSITION = struct.Struct("<I")
 
 
 def pack_graph(
@@ -46,12 +43,11 @@ def pack_graph(
     functions: ClientFunctions,
     packer: ArgumentPacker,
     terms: Terms = NO_TERMS,
-) -> tuple[GraphEntry, dict[str, TaskId | None]]:
+) -> tuple[GraphCalls, dict[str, TaskId | None]]:
     """Serialise the part of a graph that the keys need.
 
-    Return the graph, and for each key the task id of its node. If the value of a key is data, the key has no node, and
-    its
-    task id is None. The task ids are in the order of the keys.
+    Return the graph, and the task id of each key, in the order of the keys. If the value of a key is data, the key has
+    no task, and its task id is None.
 
     Raises:
         KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
@@ -87,17 +83,19 @@ class _GraphPacker:
         self._references: list[ObjectReference] = []
 
     def pack(
-        self, calls: Iterable[tuple[str, Call]], description: Description
-    ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
+        self, calls: Sequence[tuple[str, Call]], description: Description
+    ) -> tuple[GraphCalls, dict[str, TaskId | None]]:
         graph_id, positions = GraphId(random_id()), self._positions
         wanted: dict[str, TaskId | None] = dict.fromkeys(description.wanted)
-        nodes = []
+        priority, name, options, account, owner = self._terms
+        tasks, n_tasks = [], len(calls)
+        has_own_names = not name and n_tasks <= SHOWN_TASKS_MOST
         for position, (key, call) in enumerate(calls):
             try:
                 function = self._functions.get(id(call[0])) or self._function(call[0])
                 if not function.least <= len(call) - 1 <= function.most:
                     function.check(call[1:], {})
-                block, frames, object_ids, needed = self._arguments(call)
+                block, frames, object_ids, dependencies = self._arguments(call)
             except TypeError as error:
                 raise TypeError(f"the node {key!r}: {error}") from None
             except SerializeObjectError as error:
@@ -106,20 +104,20 @@ class _GraphPacker:
                 raise error.renamed(f"a value of the node {key!r}") from None
             positions[key] = position
             task_id = node_id(graph_id, self._index(key, position))
-            is_wanted = key in wanted
-            if is_wanted:
+            unwanted = key not in wanted
+            if not unwanted:
                 wanted[key] = task_id
+            of_all = priority, key if has_own_names else name, options, account, frames, 0, owner, graph_id, n_tasks
             function_id = function.instruction.object_id
-            nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted, frames))
+            tasks.append(Task(task_id, function_id, block, object_ids, *of_all, dependencies, b"", unwanted))
         functions = [function.instruction for function in self._functions.values()]
-        spec = GraphTask(graph_id, len(nodes), *self._terms)
         keys: Keys = self._seeded or tuple(positions)
         if description.in_lists:
             keys = KeysWithHints(self._seeded or enumerate(positions), _hints(description.in_lists))
-        return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), wanted
+        return GraphCalls(graph_id, tasks, functions, self._objects, self._references, keys), wanted
 
     def _index(self, key: str, position: int) -> int:
-        """Return the index in a node's id: its position, or a number made from the key if the graph has a seed."""
+        """Return the index in a task's id: its position, or a number made from the key if the graph has a seed."""
         if self._seeded is None:
             return position
         index = key_number(key)
@@ -152,13 +150,13 @@ class _GraphPacker:
 
         `is_lighter`: whether each value of more than `WORTH_AN_OBJECT_BYTES` becomes an object.
         """
-        block = object_ids = needed = b""
+        block = object_ids = b""
         frames, free_bytes = NO_FRAMES, CARRIED_BYTES
+        needed: dict[int, int] = {}
         for argument in islice(call, 1, None):
             position = self._positions.get(argument) if isinstance(argument, str) else None
             if position is not None:
-                block += result_argument(position)
-                needed += _POSITION.pack(position)
+                block += result_argument(needed.setdefault(position, len(needed)))
                 continue
             packed = self._value(argument, free_bytes)
             if is_lighter:
@@ -169,11 +167,9 @@ class _GraphPacker:
                 frames, free_bytes = (*frames, *packed.frames), free_bytes - size_of(packed.frames)
         if len(block) > BLOCK_BYTES and not is_lighter:
             return self._arguments(call, is_lighter=True)
-        if len(needed) > _POSITION.size:
-            needed = _each_once(needed)
         if is_lighter:
-            check_needed(max(len(needed) // _POSITION.size, len(object_ids) // ID_BYTES))
-        return block, frames, object_ids, needed
+            check_needed(max(len(needed), len(object_ids) // ID_BYTES))
+        return block, frames, object_ids, b"".join(map(POSITION.pack, needed))
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
         """Pack an argument. A value of the graph is packed only once, however many nodes use it.
@@ -182,9 +178,11 @@ class _GraphPacker:
             free_bytes: how many bytes of frames of a literal may travel with the call; larger values become objects.
         """
         if not isinstance(argument, str):
+            _refuse_future(argument)
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)
         if packed is None:
+            _refuse_future(self._graph[argument])
             packed = self._data[argument] = self._counted(self._packer.pack_shared(self._graph[argument]))
         elif len(packed.block) > WORTH_AN_OBJECT_BYTES:
             uses = self._uses[argument] = self._uses.get(argument, 1) + 1
@@ -194,7 +192,7 @@ class _GraphPacker:
 
     def _counted(self, packed: PackedArguments) -> PackedArguments:
         self._objects += packed.objects
-        self._references += packed.references
+        self._references += packed.kept
         return packed
 
     def _as_object(self, argument: Any, packed: PackedArguments) -> PackedArguments:
@@ -219,6 +217,6 @@ def _hints(in_lists: Mapping[str, tuple[int, str]]) -> dict[str, str]:
     }
 
 
-def _each_once(positions: bytes) -> bytes:
-    packed = [positions[start : start + _POSITION.size] for start in range(0, len(positions), _POSITION.size)]
-    return b"".join(dict.fromkeys(packed))
+def _refuse_future(value: Any) -> None:
+    if isinstance(value, ResultArgument):
+        raise TypeError("a future can be an argument of submit or map, and not of a graph: pass its result()")

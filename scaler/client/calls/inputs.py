@@ -1,8 +1,8 @@
 """Inputs: futures as arguments, whose results stay with the cluster and go to the tasks that need them.
 
-A call with futures among its arguments is sent as a graph of one node, whose inputs are the futures. The submitting
-thread makes an `Input` for each future. The link's thread records in it how the task of the future ended. No value is
-read.
+A call with futures among its arguments is sent as a task that names the tasks of these futures as its inputs. The
+submitting thread makes an `Input` for each future. The link's thread records in it how the task of the future ended. No
+value is read.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, NoReturn, Protocol, TypeAlias
 
-from scaler.ids import NO_ID, GraphId, TaskId
-from scaler.wire.messages.client import GraphInput, InputKnowledge, TaskResult
-
-
-class FutureArgumentError(TypeError):
-    """A future is an argument of a call that takes no futures, or a part of another value."""
+from scaler.client.object_reference import NestedReferenceError
+from scaler.ids import TaskId
+from scaler.wire.messages.client import TaskResult
 
 
 class Input:
@@ -26,10 +23,9 @@ class Input:
         arguments: the labels and inputs of the futures among the task's arguments; empty once the task has succeeded.
         result: the result or failure that the scheduler reported; None if it has reported neither.
         make_error: makes the error of the task, if the task failed and the scheduler did not report it; otherwise None.
-        users: the graphs that need the result; some may have ended.
     """
 
-    __slots__ = ("__weakref__", "arguments", "make_error", "name", "result", "task_id", "users")
+    __slots__ = ("__weakref__", "arguments", "make_error", "name", "result", "task_id")
 
     def __init__(self, task_id: TaskId, name: str, arguments: Sequence[tuple[str, Input]]) -> None:
         self.task_id = task_id
@@ -37,7 +33,6 @@ class Input:
         self.arguments = arguments
         self.result: TaskResult | None = None
         self.make_error: Callable[[], BaseException] | None = None
-        self.users: dict[GraphId, None] = {}
 
     def end(self, result: TaskResult) -> None:
         """Record the end of the task, as reported by the scheduler."""
@@ -58,23 +53,6 @@ class Input:
     def has_failed(self) -> bool:
         """Whether the task has ended without a value."""
         return self.make_error is not None or (self.result is not None and self.result.status != 0)
-
-    def item(
-        self, graph_id: GraphId, position: int, result: TaskResult | None, source: tuple[GraphId, int] | None
-    ) -> GraphInput:
-        """Return the input as a message item.
-
-        Args:
-            position: the position of the input in the graph `graph_id`.
-            result: the reported result of the task; None if the task is open.
-            source: if the task is a node of an open graph, the id of that graph and the position of the node.
-        """
-        where = graph_id, position, self.task_id, *(source or (GraphId(NO_ID), 0))
-        if result is None:
-            return GraphInput(*where)
-        if result.size:
-            return GraphInput(*where, InputKnowledge.STORED)
-        return GraphInput(*where, InputKnowledge.HERE, result.payload, result.status)
 
 
 class KeysWithHints(dict[int, str]):
@@ -119,9 +97,9 @@ class ResultArgument:
     """
 
     def __reduce__(self) -> NoReturn:
-        raise FutureArgumentError(
-            f"the future of task {self.name} cannot be a part of this value: make it an argument of submit, alone or "
-            "in a list, tuple, set or dict, or pass its result()"
+        raise NestedReferenceError(
+            f"the future of task {self.name} cannot be a part of this value: make it an argument of submit or map, "
+            "alone or in a list, tuple, set or dict, or pass its result()"
         )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
-from scaler.client.calls.inputs import FutureArgumentError
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.items import shown_arguments
 from scaler.client.jobs.comparing.fingerprint import Fingerprint, differences, fingerprint
 from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, RowDigests
@@ -31,6 +31,7 @@ from scaler.client.link.requests import JobQuestion
 from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, ScalerError
+from scaler.graph.gathering import has_inside
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Serializer
 from scaler.texts import NAME_CHARACTERS, printable, shown
@@ -433,10 +434,9 @@ class Opening:
     def _make(self, row: int, item: Sequence[Any]) -> Any:
         function = self._work.function
         own = [self._copy(each) if isinstance(each, ObjectReference) else each for each in item]
-        try:
-            entry = function.entry(_NO_TASK, None, own)  # type: ignore[arg-type]  # has no future to refer to
-        except FutureArgumentError:
-            raise TypeError(f"row {row} has a future, which ends with this program: pass future.result()") from None
+        if has_inside(own, ResultArgument):
+            raise TypeError(f"row {row} has a future, which ends with this program: pass future.result()")
+        entry = function.entry(_NO_TASK, None, own)  # type: ignore[arg-type]  # has no future to refer to
         if entry[2] is not function.instruction or not all(each in self._copies.values() for each in entry[4]):
             raise TypeError(
                 f"an argument of row {row} contains an ObjectReference, or is the as_is() of one. The object is "

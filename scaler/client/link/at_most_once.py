@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.calls.entry import Entry, GraphCalls
 from scaler.ids import TaskId
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphTask, Task
-from scaler.wire.messages.common import ObjectInstruction
+from scaler.wire.messages.client import Task
 
 
 def is_at_most_once(options: bytes) -> bool:
@@ -21,31 +20,21 @@ def is_at_most_once(options: bytes) -> bool:
     return bool(options) and RunOptions.decode(options).at_most_once
 
 
-def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsent: Collection[object]) -> None:
+def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphCalls], unsent: Collection[object]) -> None:
     """Mark, in place, the open at-most-once calls that may have started: all except the calls of `unsent` items."""
-    new: set[bytes] = {item.task_id for item in unsent if isinstance(item, Task)}
-    new |= {item.graph_id for item in unsent if isinstance(item, GraphTask)}
+    new = {item.task_id for item in unsent if isinstance(item, Task)}
     for task_id, entry in tasks.items():
         if is_at_most_once(entry[0].options) and task_id not in new:
             tasks[task_id] = (replace(entry[0], options=_marked(entry[0].options)), *entry[1:])
     for graph in graphs:
-        if is_at_most_once(graph.spec.options) and graph.spec.graph_id not in new:
-            graph.spec = replace(graph.spec, options=_marked(graph.spec.options))
+        options = graph.tasks[0].options
+        if is_at_most_once(options) and graph.tasks[0].task_id not in new:  # all tasks of a graph are queued at once
+            graph.tasks = [replace(task, options=_marked(options)) for task in graph.tasks]
 
 
 def claim_of_task(task: Task) -> Task:
     """Return a task that claims the result of `task` without running the function."""
-    return replace(task, payload=b"", object_ids=b"", frames=(), options=_marked(task.options))
-
-
-def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstruction]:
-    """Return a task that claims the result of a graph's node; also return the function of the node."""
-    node = graph.nodes[graph.position_of(task_id) - len(graph.inputs)]
-    function = next(each for each in graph.functions if each.object_id == node.function_id)
-    spec = graph.spec
-    options = _marked(spec.options)
-    terms = spec.priority, spec.name, options, spec.account
-    return Task(task_id, node.function_id, b"", b"", *terms, owner=spec.owner), function
+    return replace(task, payload=b"", object_ids=b"", frames=(), inputs=b"", options=_marked(task.options))
 
 
 def _marked(options: bytes) -> bytes:

@@ -6,7 +6,7 @@ again, so the client keeps the call until then.
     STORED  --a new session starts-->  CLAIMED  --the scheduler or an agent has it-->  STORED
     CLAIMED  --neither has it-->  LOST  --any is requested-->  RESUBMITTED  --a large result arrives-->  STORED
     STORED  --its agent is lost-->  LOST
-    RESUBMITTED  --its graph is cancelled-->  CANCELED  --it is requested itself-->  RESUBMITTED
+    RESUBMITTED  --its task or graph is cancelled-->  LOST
     LOST  --any is requested, and the task of this one must not run again-->  UNREPEATABLE
 
 *Any* is this result, or another one in the same state.
@@ -19,16 +19,15 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Container, Iterable
-from concurrent.futures import CancelledError
 from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Protocol
 
-from scaler.client.calls.entry import Call, Entry, GraphEntry, MakeError, ResultReceiver, Sink, call_of
-from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_most_once
+from scaler.client.calls.entry import Call, Entry, GraphCalls, MakeError, ResultReceiver
+from scaler.client.link.at_most_once import claim_of_task, is_at_most_once
 from scaler.client.outcome import SCHEDULER_ENDED, SESSION_ENDED, lost_result, unrepeatable_result
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import BYTES_HEAD, Frames
 from scaler.shared_memory import can_share, frames_at
@@ -48,8 +47,6 @@ class ResultState(Enum):
     """the result was lost with its agent, or no scheduler or agent has it any longer"""
     RESUBMITTED = auto()
     """the task of the result runs again, or has run again and returned a value that is not large"""
-    CANCELED = auto()
-    """the graph of the result was cancelled while the task ran again; only a request for the result resubmits it"""
     UNREPEATABLE = auto()
     """the result was lost, and its task must not run again: each request fails with the same error"""
 
@@ -95,6 +92,7 @@ class UnreadResult:
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
+        size: the size of the result, in bytes.
         times_lost: how often the result was lost: with its agent, or because the scheduler ended during its transfer.
         why: the reason of the last loss.
         make_error: makes the error with which each request fails; None while the result may be made again.
@@ -102,11 +100,12 @@ class UnreadResult:
 
     __slots__ = (
         *("_requested_by", "_outcome", "_receiver", "_table"),
-        *("call", "make_error", "object_id", "state", "times_lost", "why"),
+        *("call", "make_error", "object_id", "size", "state", "times_lost", "why"),
     )
 
-    def __init__(self, object_id: ObjectId, call: Call, table: UnreadResults) -> None:
+    def __init__(self, object_id: ObjectId, size: int, call: Call, table: UnreadResults) -> None:
         self.object_id = object_id
+        self.size = size
         self.call = call
         self.state = ResultState.STORED
         self.times_lost = 0
@@ -146,17 +145,14 @@ class UnreadResult:
             receiver.notify()
 
     def deliver(self, result: TaskResult) -> None:
-        was_claimed, self._outcome = self.state is ResultState.CLAIMED, result
-        if was_claimed:
-            self.state = ResultState.RESUBMITTED
-            self._table.on_answered(self)
+        self._outcome, self.state = result, ResultState.RESUBMITTED
         if self._receiver is not None:
             self._hand_over(result, self._receiver)
 
     def refuse(self, result: TaskResult) -> None:
         if self.state is ResultState.CLAIMED:
             self.state = ResultState.LOST
-            self._table.on_answered(self)
+            self._table.on_claim_refused(self)
         else:
             self.deliver(result)
 
@@ -167,7 +163,7 @@ class UnreadResult:
 
     def fail(self, make_error: MakeError) -> None:
         """Fail the receiver of the result; a later request may succeed."""
-        self.state = ResultState.CANCELED if make_error is CancelledError else ResultState.LOST
+        self.state = ResultState.LOST
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.fail(make_error)
@@ -195,24 +191,24 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
     """All unread large results of a client, by id.
 
     Args:
-        on_answered: called with a claimed result once the scheduler has answered the claim.
+        on_claim_refused: called with a claimed result that no agent has.
     """
 
-    def __init__(self, on_answered: Callable[[UnreadResult], None]) -> None:
+    def __init__(self, on_claim_refused: Callable[[UnreadResult], None]) -> None:
         super().__init__()
-        self.on_answered = on_answered
+        self.on_claim_refused = on_claim_refused
 
-    def keep(self, task_id: TaskId, open_call: Entry | tuple[GraphEntry, Sink]) -> None:
-        """Keep the call of a large result that stays with the scheduler."""
-        object_id = ObjectId(task_id)
+    def keep(self, result: TaskResult, call: Call) -> None:
+        """Keep the call of a large result that stays with the scheduler. Of a known result, the call is kept already.
+
+        The scheduler has then answered a claim, or the task has run again.
+        """
+        object_id = ObjectId(result.task_id)
         known = self.get(object_id)
         if known is not None:
-            was_claimed, known.state = known.state is ResultState.CLAIMED, ResultState.STORED
-            known.make_error = None
-            if was_claimed:
-                self.on_answered(known)
+            known.state, known.make_error, known.size = ResultState.STORED, None, result.size
             return
-        self[object_id] = UnreadResult(object_id, call_of(open_call), self)
+        self[object_id] = UnreadResult(object_id, result.size, call, self)
 
     def is_stored(self, object_id: ObjectId) -> bool:
         """Return whether the scheduler may have a result."""
@@ -226,11 +222,6 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
     def in_state(self, state: ResultState) -> list[UnreadResult]:
         """Return all results in one state, in the order in which the results arrived."""
         return [unread for unread in self.values() if unread.state is state]
-
-    def has_claims(self, call: Call) -> bool:
-        """Return whether `call` is a graph with an unanswered claim for one of its results."""
-        is_graph = isinstance(call, GraphEntry)
-        return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
     def mark_lost(self, in_transit: Container[ObjectId], why: str = SCHEDULER_ENDED) -> list[UnreadResult]:
         """Mark all stored results as lost, for the reason `why`, and return these. Add 1 to `times_lost` of each result
@@ -255,20 +246,13 @@ class Calls(Protocol):
 
     out: list[Any]
 
-    @property
-    def graphs(self) -> Container[object]: ...
-
     def resubmit(self, entry: Entry) -> None: ...
-
-    def add_graph(self, graph: GraphEntry) -> None: ...
 
     def claim(self, entries: Iterable[Entry]) -> None: ...
 
+    def open_graph_of(self, call: Call) -> GraphCalls | None: ...
+
     def delete(self, object_ids: Iterable[ObjectId]) -> None: ...
-
-    def resubmit_graph(self, graph_id: GraphId, why: str) -> bool: ...
-
-    def on_graph_ended(self) -> None: ...
 
 
 class LargeResults:
@@ -277,11 +261,9 @@ class LargeResults:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.requests: dict[ObjectId, ResultReceiver] = {}
-        self.unread = UnreadResults(self._claim_answered)
+        self.unread = UnreadResults(self._claim_refused)
         self._kept: set[ObjectId] = set()
         """ids of results that are not deleted when they are read, but when their futures are garbage-collected"""
-        self._waits_for_graph = False
-        """whether some lost result is to be resubmitted when its graph ends"""
 
     def request(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
         """Request a large result. If the result was lost, its task is resubmitted.
@@ -300,38 +282,20 @@ class LargeResults:
                 self._calls.out.append(as_request(object_id))
         else:
             unread.ask(receiver)
-            if unread.state is ResultState.CANCELED:
-                self._resubmit(self._with_its_graph(unread))
-            elif unread.state is ResultState.LOST:
+            if unread.state is ResultState.LOST:
                 self._resubmit(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
-    def _resubmit(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
-        """Resubmit the calls of lost results. Without `with_open_graphs`, a graph that is open or has claims is left
-        for `resubmit_waiting`.
-        """
-        graphs: dict[GraphId, GraphEntry] = {}
+    def _resubmit(self, lost: Iterable[UnreadResult]) -> None:
+        """Resubmit the calls of lost results, each by itself. Results that these calls need are not requested here."""
         for unread in lost:
-            call = unread.call
-            if not with_open_graphs and (call in self._calls.graphs or self.unread.has_claims(call)):
-                self._waits_for_graph = True
-                continue
-            spec = call.spec if isinstance(call, GraphEntry) else call[0]
-            # An open graph is resubmitted as one that may have started.
-            is_once = is_at_most_once(spec.options) and call not in self._calls.graphs
+            task, *_ = call = unread.call
+            is_once = is_at_most_once(task.options)
             if unread.times_lost >= TRIES_MOST or is_once:
                 unread.end(partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost))
                 continue
             unread.state = ResultState.RESUBMITTED
-            if isinstance(call, GraphEntry):
-                call.sinks[TaskId(unread.object_id)] = unread
-                graphs[call.spec.graph_id] = call
-            else:
-                first = replace(
-                    call[0], priority=with_user_priority(call[0].priority, MOST - 1)
-                )  # before all but a wanted one
-                self._calls.resubmit((first, unread, *call[1:]))
-        for graph in graphs.values():
-            self._calls.add_graph(graph)
+            priority = with_user_priority(task.priority, MOST - 1)  # before all but a wanted one
+            self._calls.resubmit((replace(task, priority=priority), unread, *call[1:]))
 
     def drop(self, object_id: ObjectId) -> UnreadResult | None:
         """Remove and return a large result whose future was garbage-collected."""
@@ -341,17 +305,9 @@ class LargeResults:
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
         """Return a large result that a task needs; None if unknown. If the result is lost, try to resubmit its call."""
         unread = self.unread.get(object_id)
-        if unread is not None and unread.state in (ResultState.LOST, ResultState.CANCELED):
-            lost = self._with_its_graph(unread)
-            self._defer_requests(lost)  # a request in transit would be answered for the lost result
-            self._resubmit(lost)
-        return self.unread.get(object_id)
-
-    def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:
-        """Return all results with the same call and state as `unread`, so that the call runs once for all of them."""
-        if not isinstance(unread.call, GraphEntry):
-            return [unread]
-        return [each for each in self.unread.in_state(unread.state) if each.call is unread.call]
+        if unread is not None and unread.state is ResultState.LOST:
+            self._resubmit([unread])
+        return unread
 
     def abandon(self, receiver: object) -> None:
         """Drop the requests of `receiver`."""
@@ -376,7 +332,7 @@ class LargeResults:
 
     def forget(self) -> None:
         """Forget all unread results, but not the requests."""
-        self.unread = UnreadResults(self._claim_answered)
+        self.unread = UnreadResults(self._claim_refused)
         self._kept.clear()
 
     # Answers of the scheduler
@@ -392,8 +348,7 @@ class LargeResults:
             self._on_object(response)
 
     def _on_object(self, response: ObjectResponse) -> None:
-        unread = self.unread.get(response.object_id)
-        if response.found == LOST and self._on_lost(response, unread):
+        if response.found == LOST and self._on_lost(response):
             return
         if response.object_id not in self.requests:
             return
@@ -411,27 +366,15 @@ class LargeResults:
                 self._calls.delete([response.object_id])
         receiver.receive_frames(response.object_id, frames if is_found else None)
 
-    def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
-        """Handle a response that says that a result is lost. Return False if the response needs further handling."""
-        if (
-            unread is None or unread.state is ResultState.RESUBMITTED
-        ):  # a call whose arguments are futures: its graph has its id
-            return self._calls.resubmit_graph(GraphId(response.object_id), response.reason)
-        if unread.is_at_scheduler:
+    def _on_lost(self, response: ObjectResponse) -> bool:
+        """Handle a response that says that a result is lost. Return False if the result is unknown."""
+        unread = self.unread.get(response.object_id)
+        if unread is not None and unread.is_at_scheduler:
             unread.state, unread.times_lost = ResultState.LOST, unread.times_lost + 1
             unread.why = f"{response.reason} (reported at {time.strftime('%H:%M:%S')})"
             if self._defer_requests([unread]):
                 self._resubmit([unread])
-        return True
-
-    def resubmit_waiting(self) -> None:
-        """Resubmit the requested results that waited for their graphs to end, or for claims to be answered."""
-        if not self._waits_for_graph:
-            return
-        self._waits_for_graph = False
-        lost = self.unread.in_state(ResultState.LOST)
-        calls = {id(each.call) for each in lost if each.requested_by is not None}
-        self._resubmit([each for each in lost if id(each.call) in calls])
+        return unread is not None
 
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
         """Keep the requests for lost results until the results are made again. Return the results with a request."""
@@ -441,46 +384,33 @@ class LargeResults:
         return asked
 
     def start_over(self, has_ended: bool) -> None:
-        """Resubmit the calls of requested results, and the open graphs with results. Claim all other results.
+        """Resubmit the calls of requested results. Submit the results of open graphs with their graphs. Claim all other
+        results.
 
         Args:
             has_ended: whether the scheduler of the last session has ended.
         """
         stored = self.unread.mark_lost(*((self.requests, SCHEDULER_ENDED) if has_ended else ((), SESSION_ENDED)))
-        wanted = self._defer_requests(self.unread.in_state(ResultState.LOST))
-        repeated = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
-        calls = {id(each.call) for each in repeated}
-        lost = self.unread.in_state(ResultState.LOST) if has_ended else stored  # else a graph continues without them
-        repeated = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
-        self._resubmit(repeated, with_open_graphs=True)
+        requested = self._defer_requests(stored)
+        for unread in stored:
+            graph = self._calls.open_graph_of(unread.call)
+            if graph is not None:
+                unread.state = ResultState.RESUBMITTED
+                graph.sinks[TaskId(unread.object_id)] = unread
+        lost = [unread for unread in requested if unread.state is ResultState.LOST]
+        self._resubmit([unread for unread in lost if not is_at_most_once(unread.call[0].options)])
         self._claim([each for each in stored if each.state is ResultState.LOST and each.object_id in self.unread])
 
     def _claim(self, lost: Iterable[UnreadResult]) -> None:
         entries: list[Entry] = []
         for unread in lost:
             unread.state = ResultState.CLAIMED
-            if isinstance(unread.call, GraphEntry):
-                task, function = claim_of_node(unread.call, TaskId(unread.object_id))
-            else:
-                task, function = claim_of_task(unread.call[0]), unread.call[1]
-            entries.append((task, unread, function, (), ()))
+            entries.append((claim_of_task(unread.call[0]), unread, unread.call[1], (), ()))
         self._calls.claim(entries)
 
-    def _claim_answered(self, unread: UnreadResult) -> None:
-        if unread.state is ResultState.LOST and unread.requested_by is not None:
-            self._resubmit(self._with_its_graph(unread))
-        elif not self.unread.has_claims(unread.call):
-            self._calls.on_graph_ended()
-
-    def is_claimed(self, object_id: ObjectId) -> bool:
-        """Return whether the claim of a result is unanswered."""
-        unread = self.unread.get(object_id)
-        return unread is not None and unread.state is ResultState.CLAIMED
-
-
-def _options(unread: UnreadResult) -> bytes:
-    call = unread.call
-    return call.spec.options if isinstance(call, GraphEntry) else call[0].options
+    def _claim_refused(self, unread: UnreadResult) -> None:
+        if unread.requested_by is not None:
+            self._resubmit([unread])
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Sink
+from scaler.client.calls.entry import Entry, GraphCalls, MakeError, Sink
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import ClientConnection
 from scaler.client.link.end_warnings import EndWarnings
@@ -45,7 +45,7 @@ class Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Sink | GraphEntry | Answer[Any]) -> None:
+    def __init__(self, command: Command, receiver: Sink | GraphCalls | Answer[Any]) -> None:
         self.command = command
         self.receiver = receiver
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from functools import partial
-from itertools import chain
 from typing import Any
 
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError
+from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import SharedFrames
-from scaler.wire.messages.client import GraphTaskCancel, TaskCancel
+from scaler.wire.messages.client import TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.session.too_large import crash_advice
 
@@ -37,19 +36,14 @@ def size_at_scheduler(entry: Entry) -> int:
     return size + sum(size_of(as_sent(instruction).frames) for instruction in objects) if objects else size
 
 
-def object_of_call(
-    object_id: ObjectId, entries: Iterable[Entry], graphs: Iterable[GraphEntry]
-) -> ObjectInstruction | None:
-    """Return the object `object_id` if it was made for one of these tasks or graphs, else None."""
-    objects = chain.from_iterable(chain((entry[3] for entry in entries), (graph.objects for graph in graphs)))
-    return next((instruction for instruction in objects if instruction.object_id == object_id), None)
+def object_of(object_id: ObjectId, entries: Iterable[Entry]) -> ObjectInstruction | None:
+    """Return the object `object_id` if it was made for one of these tasks, else None."""
+    return next((each for entry in entries for each in entry[3] if each.object_id == object_id), None)
 
 
 def is_withdrawal(item: Any) -> bool:
     """Return whether an item cancels a task or deletes an object, known or unknown."""
-    return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
-        isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
-    )
+    return isinstance(item, TaskCancel) or (isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE)
 
 
 FUNCTIONS_MOST = 512
@@ -114,7 +108,7 @@ class Refusals:
 
         Args:
             made: the function of the call, and the objects made for the call.
-            carried: the frames of arguments that travel with the call, or with each of its nodes.
+            carried: the frames of arguments that travel with the call, or with each of its tasks.
         """
         for instruction in made:
             make_error = self._known.get(instruction.object_id) or self.of_value(as_sent(instruction))

@@ -14,37 +14,34 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Protocol
 
-from scaler.client.calls.entry import Entry, FailedWork, GraphEntry, MakeError, Sink, call_of
+from scaler.client.calls.entry import Call, Entry, FailedWork, GraphCalls, MakeError, Sink, call_of, graph_of
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.at_most_once import mark_possibly_started
-from scaler.client.link.graphs import Dependents, OpenGraphs
 from scaler.client.link.large_results import LargeResults, as_request
+from scaler.client.link.needed_results import NeededResults, OpenGraphs
 from scaler.client.link.objects import (
     KeptFunctions,
     Refusals,
     as_sent,
     is_withdrawal,
-    object_of_call,
+    object_of,
     size_at_scheduler,
 )
 from scaler.client.link.requests import Answer, Described, Inquiry, JobQuestion, Requests
 from scaler.client.link.window import Window
-from scaler.client.outcome import lost_result, missing_result
+from scaler.client.outcome import missing_result
 from scaler.client.ranges import OpenRanges, split_entry
 from scaler.errors import ClientShutdownException
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import (
+    NO_GRAPH,
     ClientDisconnect,
     ClientShutdownResponse,
     ExplainRequest,
     GoodbyeKind,
-    GraphInput,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
     InfoRequest,
     InfoResponse,
     JobRequest,
@@ -89,15 +86,13 @@ class OpenWork:
         self.rows_most = 1
         """the most rows of a map that the scheduler accepts as one task"""
         self.large = LargeResults(self)
-        self._dependents = Dependents(self)
-        self._graph_losses: dict[GraphId, int] = {}
-        """id of a graph -> how often results that the graph needs were lost"""
+        self.needed = NeededResults(self)
         self._tries: dict[bytes, int] = {}
         """id of an open item -> the number of unreadable answers that arrived while the item was open"""
 
     def is_waiting(self, ignored_tasks: int = 0) -> bool:
         """Return whether more than `ignored_tasks` tasks are open, or the client waits for any other answer."""
-        else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
+        else_open = self.graphs or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > ignored_tasks or bool(else_open)
 
     def is_open(self, task_id: TaskId) -> bool:
@@ -110,19 +105,17 @@ class OpenWork:
     def request_about(self, task_id: TaskId) -> ExplainRequest | None:
         """Return the request for the reason why an open task waits; None if the task is not open."""
         if self._has_task(task_id):
-            return ExplainRequest(self._ranges.first_open_row(task_id), GraphId(NO_ID))
+            return ExplainRequest(self._ranges.first_open_row(task_id))
         graph = self.graphs.of(task_id)
-        if graph is None:
-            return None
-        return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
+        return None if graph is None else ExplainRequest(task_id, graph.graph_id)
 
     def oldest(self) -> TaskId | None:
-        """Return the oldest open task; if only graphs are open, a wanted node of the first; None if nothing is open."""
+        """Return the oldest open task; if only graphs are open, a wanted task of the first; None if nothing is open."""
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
     def n_open(self) -> int:
-        """The number of open tasks and graphs."""
+        """The number of open tasks, where a graph counts as one."""
         ranges = self._ranges
         return len(self._tasks) + len(self.graphs) + (ranges.further_rows if ranges else 0)
 
@@ -134,8 +127,8 @@ class OpenWork:
     # Commands of the client
 
     def add(self, entry: Entry) -> None:
-        task, _, function, objects, _ = entry
-        is_plain = not (objects or task.object_ids or task.frames) and function.object_id in self._functions
+        task, _, function, objects, kept = entry
+        is_plain = not (objects or kept or task.object_ids or task.frames) and function.object_id in self._functions
         if not is_plain and self._is_refused(entry):
             return
         self._tasks[task.task_id] = entry
@@ -173,34 +166,38 @@ class OpenWork:
         """Submit the tasks of one map. Consecutive tasks without objects are added together, which is cheaper."""
         row: list[Entry] = []
         for entry in take():
-            if not (entry[0].rows or entry[3]):
+            task = entry[0]
+            if not (task.rows or task.inputs or entry[3]):
                 row.append(entry)
                 continue
             if row:
                 self.add_all(row)
                 row = []
-            (self.add_range if entry[0].rows else self.add)(entry)
+            (self.add_range if task.rows else self.add)(entry)
         if row:
             self.add_all(row)
 
     def _is_refused(self, entry: Entry) -> bool:
         """Return whether a task has a value that may not be sent. If so, fail the task."""
-        make_error = self._reason(entry)
+        task, sink, function, objects, _ = entry
+        make_error = self._reason(task, function, objects)
         if make_error is not None:
-            entry[1].fail(make_error)
+            sink.fail(make_error)
+            self.needed.on_failed(task.task_id, make_error)
         return make_error is not None
 
-    def _reason(self, entry: Entry) -> MakeError | None:
-        task, _, function, objects, _ = entry
+    def _reason(
+        self, task: Task, function: ObjectInstruction, objects: Iterable[ObjectInstruction]
+    ) -> MakeError | None:
         return self._refusals.reason((function, *objects), task.object_ids, [task.frames])
 
-    def _reason_of_graph(self, graph: GraphEntry) -> MakeError | None:
-        object_ids = b"".join(node.object_ids for node in graph.nodes)
-        frames = [node.frames for node in graph.nodes if node.frames]
-        return self._refusals.reason((*graph.functions, *graph.objects), object_ids, frames)
+    def _reason_of_graph(self, graph: GraphCalls) -> MakeError | None:
+        object_ids = b"".join([task.object_ids for task in graph.tasks])
+        frames = [task.frames for task in graph.tasks if task.frames]
+        return self._refusals.reason((*graph.functions.values(), *graph.objects.values()), object_ids, frames)
 
     def add_all(self, entries: Sequence[Entry]) -> None:
-        """Submit tasks without objects. One call for many tasks is cheaper than a call for each task."""
+        """Submit tasks without objects and inputs. One call for many tasks is cheaper than a call for each task."""
         tasks = [entry[0] for entry in entries]
         sizes = {
             task.task_id: len(task.payload) + size_of(task.frames) if task.frames else len(task.payload)
@@ -220,50 +217,77 @@ class OpenWork:
 
     def _send_task(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
+        self._send_call(task, function, objects)
+        if task.inputs:
+            self.needed.send_known(entry)
+
+    def _send_call(self, task: Task, function: ObjectInstruction, objects: Iterable[ObjectInstruction]) -> None:
         if function.object_id not in self._functions:
             self._add_function(function)
         if objects:
             self.out.extend(map(as_sent, objects))
         self.out.append(task)
 
+    def send_again(self, call: Call) -> MakeError | None:
+        """Send a call of a graph by itself, whose result only other tasks need. Return why it is not sent, if so."""
+        task, function, objects, _ = call
+        make_error = self._reason(task, function, objects)
+        if make_error is None:
+            self._send_call(task, function, objects)
+        return make_error
+
+    def send_now(self, task_id: TaskId) -> None:
+        """Send a task that waits in this process, because tasks that were sent need its result."""
+        if self.window.admit_now(task_id):
+            self._send_task(self._tasks[task_id])
+
     def _send_waiting(self) -> None:
         for task_id in self.window.admit():
             self._send_task(self._tasks[task_id])
-            if self._dependents:
-                self._dependents.on_sent(task_id)
 
-    def _send_cancel(self, task_id: TaskId) -> None:
-        """Send the cancellation of a task that is no longer open, unless the task still waited in this process."""
+    def _send_cancel(self, task_id: TaskId, make_error: MakeError = CancelledError) -> None:
+        """Send the cancellation of a task that is no longer open, unless the task still waited in this process.
+
+        Args:
+            make_error: makes the error of the tasks that need its result, if the scheduler does not have the task.
+        """
         rows = self._ranges.forget(task_id) if self._ranges else 0
         if self.window.leave(task_id):
             self.out.append(TaskCancel(task_id, rows=rows))
-        elif self._dependents:
-            self._dependents.on_dropped([task_id])
+        self.needed.on_failed(task_id, make_error)
 
-    def add_graph(self, graph: GraphEntry) -> None:
+    def add_graph(self, graph: GraphCalls) -> None:
         """Submit a graph."""
         make_error = self._reason_of_graph(graph)
         if make_error is not None:
-            graph.fail(make_error)
+            self._fail_graph(graph, make_error)
             return
         self.graphs.add(graph)
-        for function in graph.functions:
+        for function in graph.functions.values():
             if function.object_id not in self._functions:
                 self._add_function(function)
         self._send_graph(graph)
 
-    def _send_graph(self, graph: GraphEntry) -> None:
-        if graph.inputs:
-            self._dependents.send(graph)
-        else:
-            self.send_nodes(graph)
+    def _send_graph(self, graph: GraphCalls) -> None:
+        self.out.extend(map(as_sent, graph.objects.values()))
+        self.out.extend(graph.tasks_to_send())
 
-    def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
-        """Send a graph. `inputs` are message items; each is the result of a task that was sent or has ended."""
-        self.out.extend(map(as_sent, graph.objects))
-        self.out.append(graph.spec)
-        self.out.extend(inputs)
-        self.out.extend(graph.nodes_to_send())
+    def _cancel_graph(self, graph: GraphCalls, make_error: MakeError) -> None:
+        """Cancel a graph at the scheduler, and fail all its results that have not arrived."""
+        self.graphs.remove(graph)
+        self.out.append(_cancel_of(graph))
+        self._fail_graph(graph, make_error)
+
+    def _fail_graph(self, graph: GraphCalls, make_error: MakeError) -> None:
+        task_ids = list(graph.sinks)
+        graph.fail(make_error)
+        for task_id in task_ids:
+            self.needed.on_failed(task_id, make_error)
+
+    def open_graph_of(self, call: Call) -> GraphCalls | None:
+        """Return the graph of a call; None if it is of no graph, or the graph is no longer open."""
+        graph = graph_of(call)
+        return None if graph is None else self.graphs.by_id.get(graph.graph_id)
 
     def _add_function(self, function: ObjectInstruction) -> None:
         self._functions.keep(function)
@@ -277,26 +301,25 @@ class OpenWork:
         self.delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel an open task, or the whole graph of a node. All receivers of results get a `CancelledError`."""
+        """Cancel an open task, or the whole graph of a task. All receivers of results get a `CancelledError`."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.large.unread.pop(ObjectId(task_id), None)
-            self._send_cancel(task_id)
             entry[1].fail(CancelledError)
+            self._send_cancel(task_id)
             self._send_waiting()
             return
-        graph = self.graphs.remove(task_id)
+        graph = self.graphs.of(task_id)
         if graph is not None:
-            self.out.append(GraphTaskCancel(graph.spec.graph_id))
-            self._dependents.on_dropped(list(graph.sinks))
-            graph.fail(CancelledError)
-            self.on_graph_ended()
+            self._cancel_graph(graph, CancelledError)
+        else:
+            self.needed.on_failed(task_id, CancelledError)  # it has ended before it was submitted
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
         """Cancel a task unless it has started. Once it was sent completely (see `lane`), the scheduler decides."""
         if task_id not in self._tasks:
             return
-        if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
+        if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id)):
             self.cancel(task_id)
         else:
             self.out.append(TaskCancel(task_id, waiting=1))
@@ -336,17 +359,12 @@ class OpenWork:
         if unread.is_at_scheduler:
             self.delete([object_id])
         elif self._tasks.pop(TaskId(object_id), None) is not None:
-            self._send_cancel(TaskId(object_id))
+            self._send_cancel(TaskId(object_id), missing_result)
             self._send_waiting()
-            self.on_graph_ended()
-        else:
-            self._forget_node(TaskId(object_id))
-
-    def _forget_node(self, task_id: TaskId) -> None:
-        found = self.graphs.pop(task_id)
-        if found is not None and found[0] not in self.graphs:  # this was its last wanted node
-            self.out.append(GraphTaskCancel(found[0].spec.graph_id))
-            self.on_graph_ended()
+        elif (graph := self.graphs.of(TaskId(object_id))) is not None:
+            self.graphs.take_sink(TaskId(object_id))
+            if not graph.sinks:
+                self.out.append(_cancel_of(graph))
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel all tasks and delete all objects."""
@@ -359,9 +377,10 @@ class OpenWork:
         self.large.fail(missing_result)
 
     def _send_cancels(self) -> None:
+        self.needed.clear()
         for task_id in self._tasks:
             self._send_cancel(task_id)
-        self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self.graphs)
+        self.out.extend(map(_cancel_of, self.graphs))
 
     def shut_down(self, reply: Answer[None]) -> None:
         """Request the scheduler to shut down."""
@@ -402,11 +421,11 @@ class OpenWork:
         task_ids = [result.task_id for result in results]
         touched: Sink | None = None
         for result, entry in self._matched(results, task_ids):
-            call = entry or self.graphs.pop(result.task_id, keeps_inputs=result.status != 0)
-            if call is None:
+            graph = self.graphs.of(result.task_id) if entry is None else None
+            if entry is None and graph is None:
                 self.large.on_late(result)
                 continue
-            sink = call[1]
+            sink = self.graphs.take_sink(result.task_id) if entry is None else entry[1]
             if sink is not touched:
                 if touched is not None:
                     touched.notify()
@@ -415,16 +434,16 @@ class OpenWork:
                 sink.deliver(result)
             elif result.status:
                 if isinstance(sink, ResultArgument) and result.status != TaskStatus.CANCELED:
-                    sink.failed = FailedWork(result, call_of(call))
+                    sink.failed = FailedWork(result, _call_of(entry, graph, result))
                 sink.refuse(self._with_advice(result) if result.status == TaskStatus.NO_WORKER else result)
             else:
-                self.large.unread.keep(result.task_id, call)
+                self.large.unread.keep(result, _call_of(entry, graph, result))
                 sink.store(result)
-            if entry is None and call[0] not in self.graphs:
-                self.on_graph_ended()
         if touched is not None:
             touched.notify()
-        self._send_admitted(task_ids)
+        self.needed.on_reported(task_ids)
+        if self.window.waiting:
+            self._send_waiting()
 
     def _matched(
         self, results: Sequence[TaskResult], task_ids: Sequence[TaskId]
@@ -438,47 +457,21 @@ class OpenWork:
     def _with_advice(self, result: TaskResult) -> TaskResult:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
-    def on_graph_ended(self) -> None:
-        """Resubmit the calls, and answer the requests, that waited until a graph ended or its claims were answered."""
-        self.large.resubmit_waiting()
-        self._dependents.answer_again()
-
-    def _send_admitted(self, ended: Iterable[TaskId]) -> None:
-        """Send the tasks that fit into the window now, and the graphs that waited for claims that are now answered."""
-        if self._dependents:
-            for task_id in ended:
-                self._dependents.on_sent(task_id)
-        if self.window.waiting:
-            self._send_waiting()
-
-    def resubmit_graph(self, graph_id: GraphId, why: str) -> bool:
-        """Resubmit an open graph after a result that the graph needs was lost. Return whether the graph is open."""
-        graph = self.graphs.by_id.get(graph_id)
-        if graph is None:
-            return False
-        times = self._graph_losses[graph_id] = self._graph_losses.get(graph_id, 0) + 1
-        if times < TRIES_MOST:
-            self._send_graph(graph)
-        else:
-            del self._graph_losses[graph_id]
-            self._give_up_on(graph_id, partial(lost_result, why, times))
-        return True
-
     def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
-        """Send the bytes of objects of which only the location was sent before, and the results that graphs need."""
+        """Send the bytes of objects of which only the location was sent before, and the results that tasks need."""
         for request in requests:
-            if not self._dependents.supply(request.object_id):
-                self._send_object(request)
+            if not self.needed.supply(request.object_id):
+                self._send_object(request.object_id)
 
-    def _send_object(self, request: ObjectRequest) -> None:
-        instruction = self._stored.get(request.object_id) or object_of_call(
-            request.object_id, self._tasks.values(), self.graphs
-        )
-        if instruction is None:
-            self.delete([request.object_id])  # its task has just ended
+    def _send_object(self, object_id: ObjectId) -> None:
+        known = self._stored.get(object_id) or self.graphs.object_of(object_id)
+        instruction = known or object_of(object_id, self._tasks.values())
+        if instruction is None:  # its task has just ended, or it is the result of an unknown task
+            self.delete([object_id])
+            self.needed.refuse(TaskId(object_id))
         elif (make_error := self._refusals.of_value(instruction)) is not None:
-            self._refusals.add(request.object_id, make_error)
-            self.delete([request.object_id])
+            self._refusals.add(object_id, make_error)
+            self.delete([object_id])
             self._drop_refused()
             self._send_waiting()
         else:
@@ -495,18 +488,16 @@ class OpenWork:
             if self._stored.pop(known.object_id, None) is not None:
                 refusals.add(known.object_id, make_error)
         for task_id, entry in list(self._tasks.items()):
-            if (make_error := self._reason(entry)) is not None:
+            if (make_error := self._reason(entry[0], *entry[2:4])) is not None:
                 self._give_up_on(task_id, make_error)
         for graph in list(self.graphs):
             if (make_error := self._reason_of_graph(graph)) is not None:
-                self._give_up_on(graph.spec.graph_id, make_error)
+                self._cancel_graph(graph, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
         """Fail each call that was open during `TRIES_MOST` unreadable answers: its answer may be the unreadable one."""
         known = self._tries
-        open_ids: Iterable[bytes] = chain(
-            self._tasks, self.large.requests, (graph.spec.graph_id for graph in self.graphs)
-        )
+        open_ids: Iterable[bytes] = chain(self._tasks, self.large.requests, self.graphs.by_id)
         tries = {open_id: known.get(open_id, 0) + 1 for open_id in open_ids}
         for open_id in [open_id for open_id, times in tries.items() if times >= TRIES_MOST]:
             del tries[open_id]
@@ -522,24 +513,22 @@ class OpenWork:
         elif isinstance(item, ObjectInstruction):
             self._refusals.add(item.object_id, make_error)
             self._drop_refused()
-        elif isinstance(item, (GraphTask, GraphNode, GraphInput)):
-            self._give_up_on(item.graph_id, make_error)
         elif isinstance(item, Task):
-            self._give_up_on(item.task_id, make_error)
+            self._give_up_on(item.task_id if item.graph_id == NO_GRAPH else item.graph_id, make_error)
+            if item.unwanted and item.graph_id == NO_GRAPH:
+                self.needed.fail(item.task_id, make_error)
         self._send_waiting()
 
     def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
+        """Fail an open task, a graph, or the request for a large result."""
         entry = self._tasks.pop(TaskId(open_id), None)
         if entry is not None:
-            self._send_cancel(TaskId(open_id))
             entry[1].fail(make_error)
-            self._dependents.on_sent(TaskId(open_id))  # it may be claimed
+            self._send_cancel(TaskId(open_id), make_error)
         self.large.give_up_on(ObjectId(open_id), make_error)
-        graph = self.graphs.remove_graph(GraphId(open_id))
+        graph = self.graphs.by_id.get(GraphId(open_id))
         if graph is not None:
-            self.out.append(GraphTaskCancel(graph.spec.graph_id))
-            graph.fail(make_error)
-        self.on_graph_ended()
+            self._cancel_graph(graph, make_error)
 
     def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
         response = responses[0]  # a second one has no receiver
@@ -564,6 +553,7 @@ class OpenWork:
         mark_possibly_started(self._tasks, self.graphs, unsent)  # before any is queued again
         self._ranges.submit_alone({item.task_id for item in unsent if type(item) is Task}, self.window.tasks_most)
         self.large.start_over(has_ended=in_transit is not None)
+        self._return_to_graphs()
         if in_transit is not None:
             self._refusals.on_dead_scheduler(in_transit, unacknowledged)
         self._drop_refused()
@@ -571,7 +561,7 @@ class OpenWork:
         self.out.extend(map(as_sent, self._stored.values()))
         self.window.clear()
         self._ranges.restore_weights()
-        self._dependents.clear()
+        self.needed.clear()
         enter = self.window.enter
         admitted = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
         for entry in admitted:
@@ -579,10 +569,9 @@ class OpenWork:
         for function in self.graphs.functions():
             self._functions.keep(function)
         self.out.extend(self._functions.values())
-        for task, _, _, objects, _ in admitted:
-            self.out.extend(map(as_sent, objects))
-            self.out.append(task)
-        for graph in list(self.graphs):
+        for entry in admitted:
+            self._send_task(entry)
+        for graph in self.graphs:
             self._send_graph(graph)
         self.out.extend(map(as_request, self.large.requests))
         self.inquiries.resend()
@@ -591,6 +580,13 @@ class OpenWork:
         self.jobs.resend()
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
+
+    def _return_to_graphs(self) -> None:
+        """Remove the tasks that make lost results of open graphs again: the graphs make them in the new session."""
+        for task_id in list(self._tasks):
+            graph = self.graphs.kept(task_id)
+            if graph is not None and graph.graph_id in self.graphs.by_id:
+                graph.sinks[task_id] = self._tasks.pop(task_id)[1]
 
     def give_up(self, make_error: MakeError, make_request_error: MakeError, tell: bool) -> None:
         """Fail all open work.
@@ -623,9 +619,21 @@ class OpenWork:
         self._tasks.clear()
         self._ranges.clear()
         self.window.clear()
-        self._dependents.clear()
-        graphs, self.graphs = self.graphs, OpenGraphs()
+        self.needed.clear()
+        graphs = self.graphs.remove_all()
         for entry in entries.values():
             entry[1].fail(make_error)
         for graph in graphs:
             graph.fail(make_error)
+
+
+def _call_of(entry: Entry | None, graph: GraphCalls | None, result: TaskResult) -> Call:
+    """Return the call of a task that has ended, from its entry or from its graph."""
+    if entry is not None:
+        return call_of(entry, keeps_futures=result.status != 0)
+    assert graph is not None
+    return graph.call(result.task_id)
+
+
+def _cancel_of(graph: GraphCalls) -> TaskCancel:
+    return TaskCancel(graph.tasks[0].task_id, graph_id=graph.graph_id)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ResultReceiver, Sink
+from scaler.client.calls.entry import Entry, GraphCalls, MakeError, ResultReceiver, Sink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.link import ClientLink, Command, Request
@@ -116,7 +116,7 @@ class LinkThread(ClientLink):
                     return
         self._put(Request(partial(self._work.add_rows, take), sink))
 
-    def submit_graph(self, graph: GraphEntry) -> None:
+    def submit_graph(self, graph: GraphCalls) -> None:
         """Submit a graph."""
         self.check_open()
         if self.is_nested:
@@ -286,11 +286,11 @@ class LinkThread(ClientLink):
             is_new = not connection.is_drained and protocol.receive()
 
     def _run_commands(self) -> None:
-        """Run the commands that other threads have queued. A series of tasks without objects is added in one step."""
+        """Run the commands that other threads have queued. A series of plain tasks is added in one step."""
         take, work = self._inbox.take, self._work
         row: list[Entry] = []
         while (item := take()) is not None:
-            if isinstance(item, tuple) and not item[3]:
+            if isinstance(item, tuple) and not (item[3] or item[0].inputs):
                 row.append(item)
                 continue
             if row:

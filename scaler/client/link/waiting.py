@@ -19,7 +19,7 @@ from scaler import starters
 from scaler.amounts import read_amounts
 from scaler.client.link.open_work import Lane, OpenWork
 from scaler.endpoint import Endpoint
-from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.ids import TaskId
 from scaler.transport.lookup import Lookup, forbidden, listens
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, UNKNOWN, WINDOW, Reason
@@ -163,7 +163,7 @@ class TaskQuestions:
             on_answer(_answer(task_id, TRANSFER, _transfer(n_bytes)))
         else:
             self._open.setdefault(task_id, []).append(on_answer)
-            self._work.out.append(request or ExplainRequest(task_id, GraphId(NO_ID)))
+            self._work.out.append(request or ExplainRequest(task_id))
 
     def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
         for answer in answers:
@@ -181,7 +181,7 @@ class TaskQuestions:
         for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)
             if request is None and task_id in self._not_ours:
-                request = ExplainRequest(task_id, GraphId(NO_ID))
+                request = ExplainRequest(task_id)
             if request is not None and task_id not in self._work.window.waiting:
                 self._open[task_id] = callbacks
                 self._work.out.append(request)

@@ -106,6 +106,16 @@ class Window:
             self._n_sent = n_sent
             yield task_id
 
+    def admit_now(self, task_id: TaskId) -> bool:
+        """Mark a waiting task as sent, even beyond the limits, because sent tasks need it. Return whether it waited."""
+        size = self.waiting.pop(task_id, None)
+        if size is None:
+            return False
+        self._sent[task_id] = size
+        self._sent_bytes += size
+        self._n_sent += self._rows.get(task_id, 1)
+        return True
+
     def clear(self) -> None:
         """Forget all tasks."""
         self._sent, self.waiting, self._rows, self._sent_bytes, self._n_sent = {}, {}, {}, 0, 0

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scaler import task_context
-from scaler.client.calls.entry import FailedWork, GraphEntry, ResultFetcher
+from scaler.client.calls.entry import Call, FailedWork, GraphCalls, ResultFetcher, graph_of, needs_of, node_id
 from scaler.client.calls.inputs import Input, Keys, ResultArgument
 from scaler.client.large_values import ResultFetch
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import headline_of, read_error
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
 from scaler.errors import ProtocolError, RerunError
-from scaler.ids import GraphId, ObjectId, TaskId, index_of, random_id
+from scaler.ids import ObjectId, TaskId, index_of, split_ids
 from scaler.pickling.serialization import OBJECT, VALUE, Frames, put_results, read_arguments
 from scaler.processor.execution.place import ProcessFacts
 from scaler.wire.codec.structs import TaskFailure
-from scaler.wire.messages.client import GraphNode, Task, TaskResult
-from scaler.wire.messages.common import ObjectInstruction, TaskStatus
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.columns import positions
+from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import split_failed_input
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class RerunLink(ResultFetcher, Protocol):
 
     def cancel(self, task_id: TaskId) -> None: ...
 
-    def submit_graph(self, graph: GraphEntry) -> None: ...
+    def submit_graph(self, graph: GraphCalls) -> None: ...
 
 
 class FailedFuture(Protocol):
@@ -139,20 +140,15 @@ def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCa
 
 def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, again: bool) -> PreparedCall:
     result, call = failed
-    failure = _failure_of(result)
+    failure, graph = _failure_of(result), graph_of(call)
     place = ProcessFacts.decode(failure.place) if failure is not None else None
-    if isinstance(call, tuple):
-        task, function, objects, references = call
-        check_may_repeat(label, task.options, again=again)
-        kept = _objects_of(task, objects, references, label)
-        return PreparedCall(_called(task, label, task.name, function, task.payload, task.options, kept, place), kept)
-    culprit = (failure.task_id if failure is not None else split_failed_input(result.payload)[0]) or result.task_id
-    position = next((at for at, node in enumerate(call.nodes) if node.task_id == culprit), None)
-    if position is None:
-        return _prepare_input(call, label, link, again=again)
-    check_may_repeat(label, call.spec.options, again=again)
-    key = _key_of(culprit, keys)
-    return _GraphCall(call, position, f"task {key}" if key else label, link).prepared(place)
+    culprit = TaskId(failure.task_id if failure is not None else split_failed_input(result.payload)[0])
+    if culprit not in (b"", result.task_id):
+        if graph is None or culprit not in graph:
+            return _prepare_input(call, label, link, again=again)
+        call, label = graph.call(culprit), f"task {_key_of(culprit, keys)}"
+    check_may_repeat(label, call[0].options, again=again)
+    return _TaskCall(call, label, link).prepared(place)
 
 
 def _failure_of(result: TaskResult) -> TaskFailure | None:
@@ -170,8 +166,8 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
         return ""
 
 
-def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: bool) -> PreparedCall:
-    for future in graph.keepers:
+def _prepare_input(call: Call, label: str, link: RerunLink, *, again: bool) -> PreparedCall:
+    for future in call[3]:
         if isinstance(future, ResultArgument) and future.failed is not None:
             return _prepare(future.failed, f"task {future.name}", future.keys, link, again=again)
     raise RerunError(
@@ -180,37 +176,25 @@ def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: boo
     )
 
 
-def _called(
-    node: Task | GraphNode,
-    label: str,
-    name: str,
-    function: ObjectInstruction,
-    payload: bytes,
-    options: bytes,
-    objects: dict[bytes, Frames],
-    place: ProcessFacts | None,
-) -> FailedCall:
-    return FailedCall(label, name, node.task_id, function.frames, payload, node.frames, options, objects, place)
-
-
-def _objects_of(
-    node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
-) -> dict[bytes, Frames]:
+def _objects_of(call: Call, label: str) -> dict[bytes, Frames]:
     """Return id -> frames of the objects of a call, including those that references stand for. Raises `RerunError` if
     an object is lost.
     """
+    task, _, objects, kept = call
     found: dict[bytes, Frames] = {each.object_id: each.frames for each in objects}
-    read = _ids_in(node)
-    for reference in references:
+    read = _ids_in(task)
+    for reference in kept:
+        if not isinstance(reference, ObjectReference):
+            continue
         if reference.object_id in read and reference.object_id not in found:
             found[reference.object_id] = _frames_of(reference, label)
     return found
 
 
-def _ids_in(node: Task | GraphNode) -> set[bytes]:
+def _ids_in(task: Task) -> set[bytes]:
     """Return the ids of the objects among the arguments. A reference that was passed with `as_is()` does not count."""
     found: set[bytes] = set()
-    read_arguments(node.payload, lambda *_parts: (), lambda object_id, _is_own: found.add(object_id), node.frames)
+    read_arguments(task.payload, lambda *_parts: (), lambda object_id, _is_own: found.add(object_id), task.frames)
     return found
 
 
@@ -227,42 +211,47 @@ def _frames_of(reference: ObjectReference, label: str) -> Frames:
     )
 
 
-class _GraphCall:
-    """The call of a node of a graph. A task with futures as arguments is a graph of one node."""
+class _TaskCall:
+    """The call of a task, with the values of the results that it needs."""
 
-    def __init__(self, graph: GraphEntry, index: int, label: str, link: RerunLink) -> None:
-        self._graph, self._index, self._label, self._link = graph, index, label, link
-        self._node = graph.nodes[index]
+    def __init__(self, call: Call, label: str, link: RerunLink) -> None:
+        self._call, self._label, self._link = call, label, link
         self._fetches: dict[ObjectId, tuple[str, ResultFetch]] = {}
-        self._recomputed: dict[int, TaskId] = {}
+        self._values: list[tuple[int, bytes]] = []
+        """for each needed result: the kind and the data of the argument that replaces it, for `put_results`"""
 
     def prepared(self, place: ProcessFacts | None) -> PreparedCall:
-        graph, node = self._graph, self._node
-        kept = _objects_of(node, graph.objects, graph.references, self._label)
-        function = next(each for each in graph.functions if each.object_id == node.function_id)
-        if not graph.inputs and node.dependencies:
-            self._recompute()
-        payload, _ = put_results(node.payload, self._result)
-        call = _called(node, self._label, graph.spec.name, function, payload, graph.spec.options, kept, place)
-        return PreparedCall(call, kept, self._fetches)
+        task, function, *_ = self._call
+        payload, frames, options = task.payload, task.frames, task.options
+        kept = _objects_of(self._call, self._label)
+        if task.inputs:
+            graph = graph_of(self._call)
+            self._values = self._results() if graph is None else self._computed_again(graph)
+            payload, _ = put_results(payload, self._values.__getitem__)
+        called = FailedCall(
+            self._label, task.name, task.task_id, function.frames, payload, frames, options, kept, place
+        )
+        return PreparedCall(called, kept, self._fetches)
 
-    def _recompute(self) -> None:
-        """Submit again the calls whose results the node needs: only the workers had these, and they are lost."""
-        graph = self._graph.needs_of(self._index, GraphId(random_id()))
-        for position, node in enumerate(graph.nodes):
-            if node.wanted:
+    def _computed_again(self, graph: GraphCalls) -> list[tuple[int, bytes]]:
+        """Submit the calls again whose results a task of a graph needs: only the workers had these results."""
+        task_id = self._call[0].task_id
+        needs = graph.needs_of(task_id)
+        for task in needs.tasks:
+            if not task.unwanted:
                 fetch: Any = ResultFetch(self._link)
-                graph.sinks[node.task_id] = fetch
-                what = f"the result of the node {_key_of(node.task_id, graph.keys)!r}"
-                self._fetches[ObjectId(node.task_id)] = what, fetch
-                self._recomputed[position] = node.task_id
-        self._link.submit_graph(graph)
+                needs.sinks[task.task_id] = fetch
+                what = f"the result of the node {_key_of(task.task_id, graph.keys)!r}"
+                self._fetches[ObjectId(task.task_id)] = what, fetch
+        self._link.submit_graph(needs)
+        dependencies = positions(graph.tasks[graph.position_of(task_id)].dependencies)
+        return [(OBJECT, node_id(needs.graph_id, index_of(graph.tasks[each].task_id))) for each in dependencies]
 
-    def _result(self, position: int) -> tuple[int, bytes]:
-        """Return the kind and the data of the value that replaces the dependency at `position`, for `put_results`."""
-        if position in self._recomputed:
-            return OBJECT, self._recomputed[position]
-        needed = self._graph.inputs[position]
+    def _results(self) -> list[tuple[int, bytes]]:
+        inputs = {needed.task_id: needed for _, needed in needs_of(self._call[3])}
+        return [self._result(inputs[TaskId(task_id)]) for task_id in split_ids(self._call[0].inputs)]
+
+    def _result(self, needed: Input) -> tuple[int, bytes]:
         result = needed.result
         if result is None or result.status:
             raise RerunError(

@@ -1,7 +1,7 @@
 """Anatomy: the size of an item, and the ids that it makes and names, found with the annotations of its class.
 
-Used by the pipe. An item *makes* the id in its first id column: the id of a task, an object or a graph. An item *names*
-all its ids, including those in `object_ids`. Payloads are not read.
+Used by the pipe. An item *makes* the id in its first id column, which is the id of a task or an object, and the id of
+its graph. An item *names* all its ids, including those in `object_ids` and `inputs`. Payloads are not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from scaler.wire.codec.columns import column_kinds
 
 ITEM_BYTES = 64
 """The approximate size of an item without its content, in bytes."""
-_OBJECT_IDS = "object_ids"
+_ID_ROWS = ("object_ids", "inputs")
+_GRAPH_ID = "graph_id"
 
 
 class Anatomy:
@@ -28,7 +29,8 @@ class Anatomy:
         self._carried = [attrgetter(name) for name, kind in kinds.items() if kind in ("bytes", "text")]
         self._frames = next((attrgetter(name) for name, kind in kinds.items() if kind == "frames"), None)
         self._ids: list[Callable[[Any], bytes]] = [attrgetter(name) for name, kind in kinds.items() if kind == "id"]
-        self._object_ids = attrgetter(_OBJECT_IDS) if _OBJECT_IDS in kinds else None
+        self._id_rows = [attrgetter(name) for name in _ID_ROWS if name in kinds]
+        self._made = self._ids[:1] + [attrgetter(name) for name in kinds if name == _GRAPH_ID]
 
     def size(self, item: Any) -> int:
         """Return approximately how many bytes the item takes in a message."""
@@ -37,18 +39,18 @@ class Anatomy:
             size += len(get(item))
         return size + size_of(self._frames(item)) if self._frames else size
 
-    def made_by(self, item: Any) -> bytes:
-        """Return the id of the task, object or graph that the item creates; `NO_ID` if it creates none of these."""
-        return self._ids[0](item) if self._ids else NO_ID
+    def made_by(self, item: Any) -> list[bytes]:
+        """Return the id of the task or object that the item creates, and of the graph to which the item belongs."""
+        return [made for get in self._made if (made := get(item)) != NO_ID]
 
     def named_by(self, item: Any) -> Iterator[bytes]:
         """Return all ids in the item."""
         for get in self._ids:
             yield get(item)
-        if self._object_ids:
-            object_ids = self._object_ids(item)
-            for start in range(0, len(object_ids), ID_BYTES):
-                yield object_ids[start : start + ID_BYTES]
+        for get in self._id_rows:
+            ids = get(item)
+            for start in range(0, len(ids), ID_BYTES):
+                yield ids[start : start + ID_BYTES]
 
 
 anatomy: Callable[[type], Anatomy] = cache(Anatomy)

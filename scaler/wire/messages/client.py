@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Annotated
 
-from scaler.ids import NO_ID
+from scaler.ids import NO_ID, GraphId
 from scaler.wire.messages.columns import (
     I32,
     U8,
@@ -43,16 +43,11 @@ class GoodbyeKind(IntEnum):
     """the scheduler and all workers end too"""
 
 
-class InputKnowledge(IntEnum):
-    """The state of an input of a graph, as its client knows it."""
+NO_GRAPH = GraphId(NO_ID)
+"""The graph of a task that is in no graph."""
 
-    AWAITED = 0
-    """the task of the input is open"""
-    HERE = 1
-    """the task of the input has ended; `status` and `payload` are its outcome"""
-    STORED = 2
-    """the value of the input is an object at the scheduler; the id of the object is that of the task"""
-
+SHOWN_TASKS_MOST = 2000
+"""A graph with more tasks is not shown task by task, and the keys of its tasks are not sent."""
 
 TOKEN_BYTES = 8
 """The size of a token. Calls, and requests that change a job, have tokens. A known token shows that one was resent."""
@@ -162,7 +157,6 @@ class JobAnswerKind(IntEnum):
 
 # One byte; the codec refuses a number that the enumeration does not have.
 GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
-KnownColumn = Annotated[int, "u8", InputKnowledge]
 JobVerbColumn = Annotated[int, "u8", JobVerb]
 JobStatusColumn = Annotated[int, "u8", JobAnswerKind]
 
@@ -219,6 +213,18 @@ class Task:
     """the number of calls, see `scaler.wire.messages.rows`; the payload has a block for each call; 0: one call"""
     owner: U64 = 0
     """from a client inside a task: the owner of that task; otherwise 0, and the scheduler sets the owner"""
+    graph_id: GraphIdColumn = NO_GRAPH
+    """the graph of the task; `NO_GRAPH`: the task is in no graph"""
+    graph_tasks: U32 = 0
+    """the number of tasks of the graph; 0: the task is in no graph"""
+    dependencies: PositionRow = b""
+    """the positions of those tasks of the graph whose results the task needs, as little-endian UInt32. The position of
+    a task is the number of tasks of its graph that were sent before it
+    """
+    inputs: IdRow = b""
+    """the ids of other tasks of this client whose results the task needs, joined"""
+    unwanted: U8 = 0
+    """whether only other tasks need the result of the task, and the client receives none"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -230,6 +236,8 @@ class TaskCancel:
     """whether to cancel the task only if it has not started"""
     rows: RowCount = 0
     """the number of rows of the task, as in `Task`; the range may have ended early"""
+    graph_id: GraphIdColumn = NO_GRAPH
+    """the graph of the task, all tasks of which are cancelled; `NO_GRAPH`: the task is in no graph"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -252,63 +260,15 @@ class TaskResult:
 
 
 @travels(CLIENT_TO_SCHEDULER)
-class GraphTask:
-    """A graph, followed by `node_count` nodes. When the graph is sent again, all its nodes are sent again too."""
+class InputResult:
+    """The result of a task of this client that has ended, for the tasks that have it among their `inputs`."""
 
-    graph_id: GraphIdColumn
-    node_count: U32
-    priority: I32 = 0
-    """the priority of all tasks of the graph, as in `Task`"""
-    name: Text = ""
-    """the name of all tasks of the graph, as in `Task`"""
-    options: Options = b""
-    """the options of all tasks of the graph, as in `Task`"""
-    account: U32 = 0
-    """the account of all tasks of the graph, as in `Task`"""
-    owner: U64 = 0
-    """the owner of all tasks of the graph, as in `Task`"""
-
-
-@travels(CLIENT_TO_SCHEDULER)
-class GraphNode:
-    """The next node of a graph: a task that runs when all nodes on which the task depends have succeeded."""
-
-    graph_id: GraphIdColumn
     task_id: TaskIdColumn
-    function_id: ObjectIdColumn
+    status: StatusColumn
     payload: Bytes
-    """the block of arguments, which names results of other nodes by their positions"""
-    object_ids: IdRow
-    """the ids of the objects among the arguments, as in `Task`"""
-    dependencies: PositionRow
-    """the positions of the nodes on which this node depends, all before its own, as little-endian UInt32"""
-    wanted: U8
-    """whether the client wants the result of this node"""
-    frames: FrameColumn = ()
-    """the arguments that are too large for the block, as in `Task`"""
-
-
-@travels(CLIENT_TO_SCHEDULER)
-class GraphInput:
-    """A node of a graph that is the result of another task of the client. Follows the graph like a `GraphNode`."""
-
-    graph_id: GraphIdColumn
-    position: U32
-    """the position of the input in the graph"""
-    task_id: TaskIdColumn
-    source_graph: GraphIdColumn
-    """the graph of the task whose result is the input; `NO_ID` if the task is in no graph"""
-    source_position: U32 = 0
-    known: KnownColumn = InputKnowledge.AWAITED
-    payload: Bytes = b""
-    status: StatusColumn = 0
-
-
-@travels(CLIENT_TO_SCHEDULER)
-class GraphTaskCancel:
-    """The request to cancel a graph: not to run its remaining nodes, and to stop its running nodes."""
-
-    graph_id: GraphIdColumn
+    """as in `TaskResult`"""
+    size: U64 = 0
+    """the size of a large result, which is a stored object with the id of the task; 0: the result is in the payload"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -345,10 +305,8 @@ class ExplainRequest:
     """The request to report what a task waits for."""
 
     task_id: TaskIdColumn
-    graph_id: GraphIdColumn
-    """the graph of the node; `NO_ID` if the task is not a node"""
-    position: U32 = 0
-    """the position of the task in the graph, if the task is a node"""
+    graph_id: GraphIdColumn = NO_GRAPH
+    """the graph of the task; `NO_GRAPH` if the task is in no graph"""
     wanted: U8 = 0
     """whether the client's program waits for the result now: then a paused worker starts this task next"""
 

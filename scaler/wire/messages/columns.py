@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from scaler.ids import ID_BYTES, GraphId, ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 
 NEEDED_MOST = 65_536
-"""The limit on the objects that a task needs, and on the nodes on which a node depends."""
+"""The limit on the objects that a task needs, on its dependencies, and on its inputs."""
 ROWS_BYTES_MOST = 64 * 1024 * 1024
 """the limit on the size of a value that consists of rows, if the number of rows has no other limit"""
 
@@ -71,6 +72,11 @@ Line = Annotated[str, "text", LINE]
 FrameColumn = Annotated[Frames, "frames"]
 
 T = TypeVar("T")
+
+
+def positions(row: bytes) -> tuple[int, ...]:
+    """Return the positions in a value of a `PositionRow`."""
+    return struct.unpack(f"<{len(row) // 4}I", row)
 
 
 class Batch(list[T]):

@@ -171,8 +171,7 @@ class Chunk:
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
 """The values of `found` in an `ObjectResponse`. `LOST`: the object was lost with its host; a peer may resubmit the call
-that made the object. `LOST` for the id of a graph: open nodes need a lost value, and the whole graph must be
-resubmitted.
+that made the object.
 """
 
 

@@ -309,7 +309,7 @@ class StateJob:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateNode:
-    """The state of a node of a graph with at most 2000 nodes. Sent on `graph/ID`: all nodes, then the changed nodes."""
+    """The state of a task of a graph with at most 2000 tasks. Sent on `graph/ID`: all tasks, then the changed ones."""
 
     graph: Bytes = b""
     position: U32 = 0

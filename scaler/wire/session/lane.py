@@ -1,8 +1,8 @@
 """Bulk lane: large items, and the items that must follow them, in order.
 
 Large items are sent one after the other, each as a transfer. An item that names another item of the lane is also put in
-the lane: a task after its object, a cancel after its task. Small items of the lane are sent as ordinary messages after
-the items they follow. The pipe decides when anything may be sent.
+the lane: a task after its object, a cancel after its task, a task of a graph after earlier tasks of that graph. Small
+items of the lane are sent as ordinary messages after the items they follow. The pipe decides when anything may be sent.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from scaler.ids import NO_ID, split_ids
+from scaler.ids import split_ids
 from scaler.wire.codec.anatomy import anatomy
 from scaler.wire.codec.codec import MESSAGE_ITEMS, encode_message
-from scaler.wire.messages.client import ClientResting, Task, TaskCancel
+from scaler.wire.messages.client import NO_GRAPH, ClientResting, InputResult, Task, TaskCancel
 from scaler.wire.messages.common import InstructionKind
 from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import DisconnectRequest
@@ -81,7 +81,10 @@ class BulkLane:
         """Return whether the lane has an item after which `item` must be sent."""
         if not self.queue:
             return False
-        return type(item) in _LAST or not self._made.keys().isdisjoint(anatomy(type(item)).named_by(item))
+        kind = type(item)
+        if kind in _LAST or (kind is InputResult and item.task_id in self._uses):
+            return True
+        return not self._made.keys().isdisjoint(anatomy(kind).named_by(item))
 
     def put(self, item: Any, size: int) -> None:
         """Add an item of about `size` bytes."""
@@ -103,9 +106,9 @@ class BulkLane:
     def _add(self, waiting: _Waiting, enqueue: Callable[[_Waiting], None]) -> None:
         item, kind = waiting.item, anatomy(type(waiting.item))
         made = kind.made_by(item)
-        if made != NO_ID:
-            self._made.setdefault(made, deque()).append(waiting)
-        self._uses.update(named for named in kind.named_by(item) if named != made)
+        for each in made:
+            self._made.setdefault(each, deque()).append(waiting)
+        self._uses.update(named for named in kind.named_by(item) if named not in made)
         enqueue(waiting)
         self._waiting_bytes += waiting.size
 
@@ -116,11 +119,12 @@ class BulkLane:
     def withdraw(self, cancel: TaskCancel) -> bool:
         """Remove a cancelled task and the objects made for this task alone. Return whether the task was removed.
 
-        If the task or such an object was sent in part, nothing is removed, and the cancel must be sent.
+        If the task or such an object was sent in part, nothing is removed, and the cancel must be sent. Tasks of graphs
+        are not removed, because the number of the tasks before it is the position of a task in its graph.
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
-        if task is None or task.is_started:
+        if task is None or task.is_started or cancel.graph_id != NO_GRAPH or task.item.graph_id != NO_GRAPH:
             return False
         own: list[_Waiting] = []
         for object_id in split_ids(task.item.object_ids):
@@ -192,13 +196,13 @@ class BulkLane:
         if not waiting.is_started:
             self._waiting_bytes -= waiting.size
         made = kind.made_by(item)
-        if made != NO_ID:
-            makers = self._made[made]
+        for each in made:
+            makers = self._made[each]
             makers.remove(waiting)
             if not makers:
-                del self._made[made]
+                del self._made[each]
         for named in kind.named_by(item):
-            if named != made:
+            if named not in made:
                 self._uses[named] -= 1
                 if not self._uses[named]:
                     del self._uses[named]

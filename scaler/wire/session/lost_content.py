@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.errors import ObjectTooLargeError, ProtocolError
-from scaler.wire.messages.client import GraphNode, Task
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectPart, ObjectResponse
 from scaler.wire.messages.directions import (
@@ -43,7 +43,7 @@ def _no_part(part: ObjectPart, n_bytes: int) -> ObjectPart:
     return replace(part, frames=(), reason=LostFrames(n_bytes).reason)
 
 
-def _without_arguments(item: Task | GraphNode | RunTask, _n_bytes: int) -> Task | GraphNode | RunTask:
+def _without_arguments(item: Task | RunTask, _n_bytes: int) -> Task | RunTask:
     return replace(item, frames=())
 
 
@@ -51,7 +51,6 @@ _REPLACEMENTS: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
     (AGENT_TO_SCHEDULER, RunResult): _no_result,
     (CLIENT_TO_SCHEDULER, ObjectInstruction): _unreadable,
     (CLIENT_TO_SCHEDULER, Task): _without_arguments,
-    (CLIENT_TO_SCHEDULER, GraphNode): _without_arguments,
     (SCHEDULER_TO_AGENT, RunTask): _without_arguments,
     (SCHEDULER_TO_AGENT, ObjectResponse): _not_found,
     (AGENT_TO_SCHEDULER, ObjectResponse): _unreadable,

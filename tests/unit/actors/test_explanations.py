@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.graphs.waits import STEPS_MOST
+from scaler.actors.dependencies.waits import STEPS_MOST
 from scaler.actors.messages.tasks import FIRST_TRY
 from scaler.actors.workers.worker_proxy import ANSWER_SECONDS
-from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.ids import NO_ID, GraphId, TaskId, public_id
 from scaler.wire.codec.columns import REASON_CHARACTERS
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
@@ -33,11 +33,9 @@ def slow(_run: RunTask) -> Outcome:
     return Outcome(seconds=300.0)
 
 
-def ask(
-    simulation: Simulation, client: SimulatedClient, task_id: TaskId, graph_id: bytes = NO_ID, position: int = 0
-) -> Any:
+def ask(simulation: Simulation, client: SimulatedClient, task_id: TaskId, graph_id: bytes = NO_ID) -> Any:
     known = len(client.said(ExplainResponse))
-    client.say(ExplainRequest(task_id, GraphId(graph_id), position))
+    client.say(ExplainRequest(task_id, GraphId(graph_id)))
     simulation.run()
     (answer,) = client.said(ExplainResponse)[known:]
     assert answer.task_id == task_id
@@ -108,7 +106,7 @@ def test_the_explanation_of_a_running_task_names_its_worker(simulation: Simulati
     assert answer.sentence == f"it runs at worker {answer.worker} in process 4711, and has run for 12 s"
     assert answer.state_ms == 12_000
     agent.hang()
-    client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+    client.say(ExplainRequest(task_id))
     simulation.advance(2 * ANSWER_SECONDS)
     answer = client.said(ExplainResponse)[-1]
     assert "nothing else" in answer.sentence, "its agent reports nothing"
@@ -187,55 +185,57 @@ def test_a_task_that_has_ended_is_explained_as_unknown(simulation: Simulation) -
     assert ask(simulation, client, task_id, b"g" * 16).waits_for == UNKNOWN
 
 
-def test_a_node_is_explained_by_the_first_node_that_it_needs(simulation: Simulation) -> None:
+def test_a_task_of_a_graph_is_explained_by_the_first_task_that_it_needs(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,), (), (1, 2)], [3])
     last = client.graphs[graph_id][3].task_id
     simulation.run()
-    answer = ask(simulation, client, last, graph_id, 3)
+    answer = ask(simulation, client, last, graph_id)
     assert (answer.state, answer.waits_for) == ("inactive", NO_WORKER)
-    assert answer.sentence.startswith("it needs the results of 2 of 2 other nodes; one of them ")
+    needed = f"task #{public_id(client.graphs[graph_id][1].task_id).hex()[:8]}, "
+    assert answer.sentence.startswith(f"it needs the results of 2 of 2 other tasks; one of them, {needed}")
     simulation.agent(1, slow)
     simulation.advance(0.1)
-    answer = ask(simulation, client, last, graph_id, 3)
+    answer = ask(simulation, client, last, graph_id)
     assert (answer.state, answer.waits_for, answer.worker) == ("inactive", WORKER, "")
     assert answer.sentence.startswith("it needs the results")
     simulation.advance(31.0)
-    answer = ask(simulation, client, last, graph_id, 3)
-    waits = "it has waited for 31 s for the results of 2 of 2 other nodes; one of them "
+    answer = ask(simulation, client, last, graph_id)
+    waits = f"it has waited for 31 s for the results of 2 of 2 other tasks; one of them, {needed}"
     assert answer.sentence.startswith(f"{waits}runs at worker ")
     assert answer.sentence.endswith(", and has run for 31 s")
     assert 31_000 <= answer.state_ms < 32_000
     first = client.graphs[graph_id][0].task_id
-    assert ask(simulation, client, first, graph_id, 0).state == "running"
+    assert ask(simulation, client, first, graph_id).state == "running"
 
 
-def test_the_explanation_of_a_node_says_how_long_it_and_the_node_it_needs_have_waited(simulation: Simulation) -> None:
+def test_an_explanation_says_how_long_a_task_and_the_task_that_it_needs_have_waited(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,)], [1])
     simulation.advance(40.0)
-    answer = ask(simulation, client, client.submitted[-1], graph_id, 1)
-    assert answer.sentence.startswith("it has waited for 40 s for the result of another node, which waits: ")
-    assert answer.sentence.endswith("; that node has waited for 39 s")
+    answer = ask(simulation, client, client.submitted[-1], graph_id)
+    needed = public_id(client.graphs[graph_id][0].task_id).hex()[:8]
+    assert answer.sentence.startswith(f"it has waited for 40 s for the result of task #{needed}, which waits: ")
+    assert answer.sentence.endswith("; that task has waited for 39 s")
     assert 39_000 <= answer.state_ms <= 40_000
 
 
-def test_a_very_long_chain_of_nodes_is_not_followed_to_its_end(simulation: Simulation) -> None:
+def test_a_very_long_chain_of_tasks_is_not_followed_to_its_end(simulation: Simulation) -> None:
     client = simulation.client()
-    n_nodes = STEPS_MOST + 2
-    graph_id = client.submit_graph([(), *((n,) for n in range(n_nodes - 1))], [n_nodes - 1])
+    length = STEPS_MOST + 2
+    graph_id = client.submit_graph([(), *((n,) for n in range(length - 1))], [length - 1])
+    tasks = client.graphs[graph_id]
     simulation.run()
-    assert ask(simulation, client, client.submitted[-1], graph_id, n_nodes - 1).waits_for == INPUTS
-    assert ask(simulation, client, client.submitted[-1], graph_id, n_nodes - 3).waits_for == NO_WORKER
+    assert ask(simulation, client, tasks[-1].task_id, graph_id).waits_for == INPUTS
+    assert ask(simulation, client, tasks[-3].task_id, graph_id).waits_for == NO_WORKER
 
 
-def test_a_request_to_explain_an_unknown_node_is_ignored(simulation: Simulation) -> None:
+def test_a_task_that_its_graph_does_not_have_is_unknown(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([()], [0])
-    client.say(ExplainRequest(client.submitted[0], graph_id, 7))
+    assert ask(simulation, client, TaskId(b"t" * 16), graph_id).waits_for == UNKNOWN
     simulation.agent(1)
     simulation.advance(1.0)
-    assert client.said(ExplainResponse) == []
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 

@@ -112,9 +112,9 @@ def test_all_actors_report_statistics_before_any_other_work_is_done() -> None:
     client.submit(1000)
     simulation.edge.receive()
     report = simulation.tree.report()
-    simulation.dispatcher.run(12)  # six parts, three sessions, a graph and two workers
-    kinds = ("balancer", "object store", "client", "client in a task", "graph", "agent", "worker")
-    assert [len(report.of(kind)) for kind in kinds] == [1, 1, 1, 1, 1, 1, 2]
+    simulation.dispatcher.run(11)  # six parts, three sessions and two workers
+    kinds = ("balancer", "object store", "client", "client in a task", "agent", "worker")
+    assert [len(report.of(kind)) for kind in kinds] == [1, 1, 1, 1, 1, 2]
     assert report.total("client", "tasks") == 0
     later = simulation.tree.report()
     simulation.run()

@@ -11,7 +11,7 @@ from scaler import Client, ConfigError, TaskOptions, task_context
 from scaler.client.caller import ClientWithOptions
 from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphTask, Task
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.priority import of_child, with_user_priority
 from tests.support.fake_scheduler import FakeScheduler
 
@@ -29,8 +29,7 @@ def test_tasks_of_submit_map_and_get_have_the_options(client: Client, scheduler:
     assert "eager" in repr(future)
     assert eager.map(abs, [(-2,), (-3,)]) == [2, 3]
     assert eager.get({"a": (abs, -4)}, ["a"]) == {"a": 4}
-    said: list[Any] = [*scheduler.of(Task), *scheduler.of(GraphTask)]
-    assert [(each.priority, each.name, each.options) for each in said] == [
+    assert [(each.priority, each.name, each.options) for each in scheduler.of(Task)] == [
         (with_user_priority(0, 3), "eager", MEASURED)
     ] * 4
 

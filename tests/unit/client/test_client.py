@@ -34,9 +34,6 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientDisconnect,
     GoodbyeKind,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
     Task,
     TaskCancel,
     TaskResult,
@@ -187,7 +184,7 @@ class TestProfiling:
         client.get({"a": (abs, -1)}, ["a"])
         with Client(scheduler.address, profiling=True) as profiled:
             profiled.get({"a": (abs, -1)}, ["a"])
-        assert [RunOptions.decode(graph.options).profiling for graph in scheduler.of(GraphTask)] == [False, True]
+        assert [RunOptions.decode(task.options).profiling for task in scheduler.of(Task)] == [False, True]
 
     def test_profiling_is_never_an_argument_of_the_function(self, client: Client) -> None:
         assert client.submit(keywords, 1, profiling=False).result(10) == (1, (), 2, {})
@@ -372,10 +369,9 @@ class TestGet:
         assert client.get(self.GRAPH, []) == {}
         assert client.get(self.GRAPH, ["a"]) == {"a": 2}
 
-    def test_only_nodes_that_are_needed_are_sent(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_only_tasks_that_are_needed_are_sent(self, client: Client, scheduler: FakeScheduler) -> None:
         assert client.get(self.GRAPH, ["d"]) == {"d": 8}
-        assert len(scheduler.of(GraphNode)) == 2
-        assert scheduler.of(GraphTask)[0].node_count == 2
+        assert [(task.graph_tasks, task.unwanted) for task in scheduler.of(Task)] == [(2, 1), (2, 0)]
 
     def test_futures_of_a_graph_are_returned_at_once_in_the_order_of_the_keys(self, client: Client) -> None:
         futures = client.get(self.GRAPH, ["d", "a", "t"], block=False)
@@ -417,28 +413,28 @@ class TestGet:
         with pytest.raises(error):
             client.get(graph, keys)
         assert client.submit(abs, -1).result(10) == 1
-        assert scheduler.of(GraphTask) == []
+        assert len(scheduler.of(Task)) == 1
 
     def test_cancelling_one_future_cancels_the_graph_and_all_futures_end(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
         futures = client.get(self.GRAPH, ["c", "d", "e", "a"], block=False)
-        scheduler.wait_for(GraphNode, 3)
+        tasks = scheduler.wait_for(Task, 3)
         assert futures["d"].cancel()
         done, _ = wait([futures[key] for key in "cde"], timeout=10)
         assert len(done) == 3
         assert all(future.cancelled() for future in done)
         assert futures["a"].result(0) == 2
-        (cancel,) = scheduler.wait_for(GraphTaskCancel)
-        assert cancel.graph_id == scheduler.of(GraphTask)[0].graph_id
+        (cancel,) = scheduler.wait_for(TaskCancel)
+        assert cancel == TaskCancel(tasks[0].task_id, graph_id=tasks[0].graph_id)
         assert not futures["a"].cancel()
 
     @pytest.mark.parametrize("end", ["disconnect", "clear"])
     def test_an_open_graph_ends_with_its_client(self, client: Client, scheduler: FakeScheduler, end: str) -> None:
         scheduler.answers_tasks = False
         futures = client.get(self.GRAPH, ["c", "d"], block=False)
-        scheduler.wait_for(GraphNode, 2)
+        scheduler.wait_for(Task, 2)
         getattr(client, end)()
         for future in futures.values():
             with pytest.raises(CancelledError):
@@ -449,20 +445,20 @@ class TestGet:
     ) -> None:
         scheduler.answers_tasks = False
         futures = client.get(self.GRAPH, ["c", "d"], block=False)
-        first, second = scheduler.wait_for(GraphNode, 2)
+        first, second = scheduler.wait_for(Task, 2)
         scheduler.say(TaskResult(first.task_id, TaskStatus.SUCCESS, pickle.dumps(8), 0))
         assert futures["c"].result(10) == 8
         scheduler.answers_tasks = True
         scheduler.send_bytes(b"garbage")
         assert futures["d"].result(10) == 8
-        again = scheduler.of(GraphNode)[2:]
-        assert [(node.task_id, node.wanted) for node in again] == [(first.task_id, 0), (second.task_id, 1)]
+        again = scheduler.of(Task)[2:]
+        assert [(task.task_id, task.unwanted) for task in again] == [(first.task_id, 1), (second.task_id, 0)]
 
     def test_an_interrupt_cancels_the_graph(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
 
         def interrupt() -> None:
-            scheduler.wait_for(GraphNode, 2)
+            scheduler.wait_for(Task, 2)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
         thread = threading.Thread(target=interrupt)
@@ -470,7 +466,7 @@ class TestGet:
         with pytest.raises(KeyboardInterrupt):
             client.get(self.GRAPH, ["d"])
         thread.join()
-        scheduler.wait_for(GraphTaskCancel)
+        scheduler.wait_for(TaskCancel)
 
     def test_a_graph_without_a_scheduler_is_a_timeout_error(self) -> None:
         with Client("tcp://127.0.0.1:1", timeout_seconds=0.2) as client, pytest.raises(TimeoutError):

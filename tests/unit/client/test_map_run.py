@@ -378,3 +378,48 @@ def test_while_the_duration_of_a_row_is_unknown_few_rows_are_sent_before_the_fir
     client.clear()
     mapper.join(10)
     assert not mapper.is_alive()
+
+
+class TestFuturesAsArguments:
+    def test_rows_with_futures_travel_as_single_tasks(self, client: Client, scheduler: FakeScheduler) -> None:
+        ended = client.submit(abs, -7)
+        assert ended.result(10) == 7
+        futures = [client.submit(abs, -n) for n in range(5)]
+        items = [(future, 1) for future in futures]
+        assert client.map(pow, [*items, (ended, 1), (2, 3)]) == [0, 1, 2, 3, 4, 7, 8]
+        assert [len(task.inputs) // 16 for task in scheduler.of(Task)[6:]] == [1] * 5 + [0] * 2, "the value is here"
+        assert sorted(client.map_unordered(sum, [([future, 1],) for future in futures])) == [1, 2, 3, 4, 5]
+        assert {task.rows for task in scheduler.of(Task) if task.inputs} == {0}
+
+    def test_a_task_that_an_iterator_submits_is_sent_before_the_row_that_needs_it(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        may_go_on = threading.Event()
+
+        def items() -> Iterator[tuple[Any]]:
+            client._core.link._put(may_go_on.wait)  # type: ignore[arg-type]
+            yield (-1,)
+            yield (client.submit(abs, -2),)
+            may_go_on.set()
+
+        assert client.map(abs, items()) == [1, 2]
+        needed, row = scheduler.of(Task)[-2:]
+        assert row.inputs == needed.task_id
+
+    def test_a_failed_argument_fails_its_row_and_is_named(self, client: Client) -> None:
+        failing, fine = client.submit(boom, "no such row"), client.submit(abs, -2)
+        failed, value = client.map(abs, [(failing,), (fine,)], return_exceptions=True)
+        assert (str(failed), value) == ("no such row", 2)
+        name = f"task boom ({failing.task_id.hex()[-8:]}), whose result is argument 1 of task abs(<"
+        cause = str(failed.__cause__)
+        assert name in cause
+        assert "(item 0 of the map):" in cause
+
+    def test_a_cancelled_argument_cancels_its_row(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, -1)
+        future.cancel()
+        scheduler.wait_for(TaskCancel)
+        scheduler.answers_tasks = True
+        with pytest.raises(CancelledError, match=r"task abs \(.*\), whose result is argument 1 of task abs.* \(item 0"):
+            client.map(abs, [(future,)])

@@ -205,14 +205,14 @@ def test_a_future_inside_another_value_is_refused_with_a_hint(client: Client) ->
             client.submit(print, argument)
 
 
-def test_a_future_as_an_argument_of_map_or_get_is_refused_with_a_hint(client: Client) -> None:
+def test_a_future_in_a_graph_is_refused_with_a_hint(client: Client) -> None:
     future = client.submit(abs, -1)
-    with pytest.raises(TypeError, match="a future can be an argument of submit, and not of this call"):
-        client.map(print, [(future,)])
-    with pytest.raises(TypeError, match="a future can be an argument of submit, and not of this call"):
+    with pytest.raises(TypeError, match="a future can be an argument of submit or map, and not of a graph"):
         client.get({"a": (print, future)}, ["a"])
-    with pytest.raises(TypeError, match=r"a future can be an argument of submit, .* the future of task abs cannot be"):
-        client.map(print, [([future],)])
+    with pytest.raises(
+        SerializeObjectError, match=r"the node 'a': print: argument 1: .*the future of task abs cannot be"
+    ):
+        client.get({"a": (print, [future])}, ["a"])
 
 
 def test_the_error_for_a_map_of_several_iterables_says_what_to_write(client: Client) -> None:

@@ -49,8 +49,7 @@ def test_the_snapshot_of_a_busy_scheduler_has_its_tasks_and_peers() -> None:
     simulation.run()
     told = lines(simulation)
     assert told["tasks"] == (
-        "4 wait for a worker, 4 are at workers, 1 of these wait for nested tasks; "
-        "2 calls of 1 graphs wait for other calls"
+        "4 wait for a worker, 4 are at workers, 1 of these wait for nested tasks; 2 wait for results of other tasks"
     )
     assert told["workers"].startswith("3 in 1 cluster, 3 of them have tasks; most tasks: ")
     assert all(name in told["workers"] for name in names)
@@ -59,7 +58,7 @@ def test_the_snapshot_of_a_busy_scheduler_has_its_tasks_and_peers() -> None:
         f"{client.client_id.hex()[:8]} 6, {nested.client_id.hex()[:8]} 1"
     )
     assert told["objects"].startswith("2 (2.9 KiB) of 3 clients")
-    assert told["received"].startswith("7 Task, ")
+    assert told["received"].startswith("10 Task, ")
     assert "4 RunTask" in told["sent"]
 
 

@@ -115,9 +115,9 @@ def test_frames_of_arguments_are_taken_in_the_order_of_the_block() -> None:
     assert keywords == {part["meaning"][2]["name"]: last}
 
 
-def test_arguments_of_a_node_become_the_arguments_of_its_task() -> None:
-    part = load("parts")["argumentsOfNode"]
-    position = int.from_bytes(bytes.fromhex(part["meaning"][0]["data"]), "little")
-    results = {position: (VALUE, bytes.fromhex(part["result"]))}
+def test_results_of_other_tasks_replace_their_indexes_in_a_block() -> None:
+    part = load("parts")["argumentsWithResults"]
+    index = int.from_bytes(bytes.fromhex(part["meaning"][0]["data"]), "little")
+    results = {index: (VALUE, bytes.fromhex(part["result"]))}
     block, object_ids = put_results(bytes.fromhex(part["payload"]), results.__getitem__)
     assert (block.hex(), object_ids) == (part["whenItRuns"], b"")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.graph.readiness import positions
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import outcome, page_of, plain
+from scaler.wire.messages.columns import positions
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
 NODES_MOST = 2000

@@ -10,7 +10,9 @@ from scaler.ids import ObjectId, TaskId
 
 SHORT_ID = b"graph id"
 SEEN = GraphSeen(SHORT_ID, "sum", b"client", 1, 0, 1, 0, 0, 0, "alice", "prices.py 4711")
-RUNNING, DONE = (NodeSeen(0, TaskId(b"t" * 16), ObjectId(b"f" * 16), b"", state) for state in ("running", "success"))
+RUNNING, DONE = (
+    NodeSeen(0, TaskId(b"t" * 16), ObjectId(b"f" * 16), b"", state, "") for state in ("running", "success")
+)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.graphs.waits import STEPS_MOST
+from scaler.actors.dependencies.waits import STEPS_MOST
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.actors.monitor.tasks import LINES_MOST
@@ -101,8 +101,8 @@ class Board:
         return next((found for found in reversed(messages) if found), [])
 
 
-Asked = tuple[SimulatedClient, TaskId, bytes, int]
-"""A task of a client, its graph and its position there, if it is a node."""
+Asked = tuple[SimulatedClient, TaskId, bytes]
+"""A task of a client, and its graph, if it is in one."""
 
 
 @pytest.fixture
@@ -448,8 +448,7 @@ def test_tasks_graphs_and_objects_are_shown_with_their_owners_also_if_nested(
         board.want(topic)
     root.submit(1)
     nested.submit(1, account=account)
-    nested.graph_account = account
-    nested.submit_graph([()], [0])
+    nested.submit_graph([()], [0], account=account)
     nested.create(b"x" * 1000, "large")
     simulation.advance(1.2)
     shown = [item for _, items, _, _ in board.shown for item in items]
@@ -508,27 +507,27 @@ def submit(simulation: Simulation, count: int, **options: Any) -> tuple[Simulate
 
 
 def without_worker(simulation: Simulation) -> Asked:
-    return *submit(simulation, 1), NO_ID, 0
+    return *submit(simulation, 1), NO_ID
 
 
 def that_no_worker_can_take(simulation: Simulation) -> Asked:
     simulation.agent(1, long)
-    return *submit(simulation, 1, capabilities=(("gpu", 3),)), NO_ID, 0
+    return *submit(simulation, 1, capabilities=(("gpu", 3),)), NO_ID
 
 
 def that_is_taken(simulation: Simulation) -> Asked:
     simulation.agent(3, long)
-    return *submit(simulation, 2, capabilities=(("gpu", 2),)), NO_ID, 0
+    return *submit(simulation, 2, capabilities=(("gpu", 2),)), NO_ID
 
 
 def without_capacity(simulation: Simulation) -> Asked:
     simulation.agent(1, long)
-    return *submit(simulation, 3), NO_ID, 0
+    return *submit(simulation, 3), NO_ID
 
 
 def at_a_worker(simulation: Simulation) -> Asked:
     simulation.agent(1, long)
-    return *submit(simulation, 1), NO_ID, 0
+    return *submit(simulation, 1), NO_ID
 
 
 def with_children(simulation: Simulation) -> Asked:
@@ -536,7 +535,7 @@ def with_children(simulation: Simulation) -> Asked:
     client, task_id = submit(simulation, 1)
     simulation.run()
     agent.suspend(task_id)
-    return client, task_id, NO_ID, 0
+    return client, task_id, NO_ID
 
 
 def cancelled(simulation: Simulation) -> Asked:
@@ -545,7 +544,7 @@ def cancelled(simulation: Simulation) -> Asked:
     simulation.run()
     agent.hang()
     client.cancel(task_id)
-    return client, task_id, NO_ID, 0
+    return client, task_id, NO_ID
 
 
 def before_a_retry(simulation: Simulation) -> Asked:
@@ -553,7 +552,7 @@ def before_a_retry(simulation: Simulation) -> Asked:
     simulation.agent(1, lambda _run: Outcome(TaskStatus.FAILED, failure))
     client, task_id = submit(simulation, 1, retries=1, retry_on=("OSError",), retry_delay_ms=100_000)
     simulation.advance(0.1)
-    return client, task_id, NO_ID, 0
+    return client, task_id, NO_ID
 
 
 def with_another_scheduler(simulation: Simulation) -> Asked:
@@ -561,14 +560,14 @@ def with_another_scheduler(simulation: Simulation) -> Asked:
     simulation.run()
     simulation.restart()
     client.connect()
-    return client, task_id, NO_ID, 0
+    return client, task_id, NO_ID
 
 
-def node_of_a_long_chain(simulation: Simulation) -> Asked:
+def last_of_a_long_chain(simulation: Simulation) -> Asked:
     client = simulation.client()
     length = STEPS_MOST + 2
     graph_id = client.submit_graph([(), *((n,) for n in range(length - 1))], [length - 1])
-    return client, client.submitted[-1], graph_id, length - 1
+    return client, client.submitted[-1], graph_id
 
 
 WAITING = {
@@ -581,7 +580,7 @@ WAITING = {
     vocabulary.CANCEL: cancelled,
     vocabulary.RETRY: before_a_retry,
     vocabulary.LAST_SCHEDULER: with_another_scheduler,
-    vocabulary.INPUTS: node_of_a_long_chain,
+    vocabulary.INPUTS: last_of_a_long_chain,
 }
 QUEUED = (vocabulary.NO_WORKER, vocabulary.NOT_ABLE, vocabulary.TAKEN, vocabulary.NO_ROOM)
 BY_CLIENTS = {vocabulary.NO_SCHEDULER, vocabulary.WINDOW, vocabulary.TRANSFER, vocabulary.ENDED, vocabulary.UNKNOWN}
@@ -600,11 +599,11 @@ def test_each_reason_that_the_scheduler_reports_is_shown() -> None:
 def test_viewers_see_the_sentence_that_the_client_gets(
     simulation: Simulation, board: Board, reason: vocabulary.Reason
 ) -> None:
-    client, task_id, graph_id, position = WAITING[reason](simulation)
+    client, task_id, graph_id = WAITING[reason](simulation)
     simulation.run()
     board.want("scheduler", "functions", f"task/{public_id(task_id).hex()}")
     simulation.advance(2.2)
-    client.say(ExplainRequest(task_id, GraphId(graph_id), position))
+    client.say(ExplainRequest(task_id, GraphId(graph_id)))
     simulation.advance(0.1)
     answer = client.said(ExplainResponse)[-1]
     assert answer.waits_for == reason

@@ -14,6 +14,7 @@ from scaler.actors.messages.objects import (
     DeleteObject,
     FetchObject,
     HostLeft,
+    InputLost,
     ObjectCame,
     ObjectLost,
     OwnerLeft,
@@ -200,7 +201,7 @@ FORGED = [
     pytest.param({}, id="stored"),
     pytest.param({"held": False}, id="stored for a task"),
     pytest.param({"function_id": OTHER}, id="the result of a task with this id"),
-    pytest.param({"owner": None, "held": False, "function_id": OTHER, "graph_client": BOB}, id="made by a graph"),
+    pytest.param({"owner": None, "held": False, "function_id": OTHER, "task_client": BOB}, id="made by a graph"),
 ]
 
 
@@ -210,7 +211,7 @@ FORGED = [
 def test_only_its_client_can_replace_a_result_that_is_at_an_agent_or_lost(
     scene: Scene, forged: dict[str, Any], is_lost: bool, is_of_graph: bool
 ) -> None:
-    maker = {"owner": None, "graph_client": ANN} if is_of_graph else {"owner": ANN}
+    maker = {"owner": None, "task_client": ANN} if is_of_graph else {"owner": ANN}
     scene.tell(UseObjects(ONE), replace(store(ANN, b"", function_id=OTHER, **maker), frames=located(scene)))
     if is_lost:
         scene.tell(HostLeft(scene.node_ref, "why"))
@@ -227,7 +228,7 @@ def test_only_its_client_can_replace_a_result_that_is_at_an_agent_or_lost(
 
 @pytest.mark.parametrize("is_of_graph", [False, True])
 def test_a_result_replaces_an_object_that_another_client_stored_under_its_id(scene: Scene, is_of_graph: bool) -> None:
-    maker = {"owner": None, "graph_client": ANN} if is_of_graph else {"owner": ANN}
+    maker = {"owner": None, "task_client": ANN} if is_of_graph else {"owner": ANN}
     scene.tell(store(BOB, b"forged"), store(BOB, b"forged", held=False))
     scene.tell(UseObjects(ONE), replace(store(ANN, b"", function_id=OTHER, **maker), frames=located(scene)))
     assert scene.table.supplier_of(ONE) == scene.table.maker_of(ONE) == ANN
@@ -1020,18 +1021,28 @@ def test_a_result_lost_with_its_agent_is_announced_to_all_that_need_it(scene: Sc
     else:
         scene.tell(HostLeft(scene.node_ref, "why"))
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, LOST, (), reason="why")]
-    assert session.take(ObjectLost) == graph.take(ObjectLost) == [ObjectLost(ONE, "why")]
+    assert session.take(ObjectLost) == [ObjectLost(ONE, "why")]
+    assert graph.take(InputLost) == [InputLost(ONE, "why")]
     scene.tell(FetchObject(ONE, scene.client, None))
     assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
     scene.tell(ReleaseObjects(ONE, graph_ref))
     assert scene.is_empty()
-    assert (scene.table.graphs, scene.table.located) == ({}, {})
+    assert (scene.table.sessions, scene.table.located) == ({}, {})
+
+
+def test_an_early_copy_of_a_lost_result_is_deleted_when_no_task_needs_the_result(scene: Scene) -> None:
+    keep_located(scene)
+    scene.tell(UseObjects(ONE), HostLeft(scene.node_ref, "why"), CopyKept(ONE, scene.node_ref, is_early=True))
+    scene.host.take()
+    scene.tell(ReleaseObjects(ONE))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+    assert scene.is_empty()
 
 
 def test_a_graph_that_uses_a_lost_object_is_notified_of_the_loss(scene: Scene) -> None:
     graph, graph_ref = scene.bench.recorder()
     scene.tell(UseObjects(ONE, graph_ref))
-    assert len(graph.take(ObjectLost)) == 1
+    assert len(graph.take(InputLost)) == 1
 
 
 def test_a_request_for_a_recently_lost_result_is_answered_as_lost(scene: Scene) -> None:

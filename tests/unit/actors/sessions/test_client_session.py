@@ -10,7 +10,7 @@ import pytest
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
-from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
+from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.codec import encode
@@ -574,7 +574,7 @@ def test_of_a_range_that_ends_early_done_rows_are_reported_and_the_others_stay_o
     assert scene.ended() == {rows[0]: TaskStatus.SUCCESS}
     assert (list(session._tasks), session._tasks.ranges) == ([rows[1], rows[2]], {rows[2]: 3})
     assert (session._tasks[rows[1]], session.statistics()["tasks"], session._owner.tasks) == (task, 4, 4)
-    client.say(ExplainRequest(rows[3], GraphId(NO_ID)))
+    client.say(ExplainRequest(rows[3]))
     scene.simulation.advance(1.0)
     assert client.said(ExplainResponse)[-1].state == "running", "its range is queued at the worker"
     client.say(TaskCancel(rows[0], rows=5))

@@ -8,14 +8,13 @@ import pytest
 
 from scaler.actors.sessions.client_objects import FOREIGN
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import (
     ExplainRequest,
     ExplainResponse,
-    GraphNode,
-    GraphTask,
     OutputLine,
     OutputRequest,
+    Task,
 )
 from scaler.wire.messages.common import FOUND, NOT_FOUND, ObjectResponse, OutputStream, TaskStatus
 from scaler.wire.messages.worker import RunOutput
@@ -67,16 +66,17 @@ def test_a_result_belongs_to_the_owner_of_its_task(scene: Scene) -> None:
 def test_the_number_of_remembered_graphs_refused_for_foreign_objects_is_limited(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.actors.sessions.client_graphs.REFUSED_MOST", 3)
+    monkeypatch.setattr("scaler.actors.dependencies.waiting_tasks.REFUSED_MOST", 3)
     for number in range(5):
         graph_id = GraphId(bytes([9, number]) * 8)
-        node = GraphNode(graph_id, TaskId(bytes([8, number]) * 8), scene.bob.function_id, b"", scene.object_id, b"", 1)
-        scene.bob.say(GraphTask(graph_id, 1), node)
+        task_id = TaskId(bytes([8, number]) * 8)
+        what = task_id, scene.bob.function_id, b"", scene.object_id
+        scene.bob.say(Task(*what, graph_id=graph_id, graph_tasks=2))
     scene.simulation.run()
     refused = [each for each in scene.bob.surplus if each.status == TaskStatus.MISSING_OBJECTS]
     assert len(refused) == 5
     sessions = [each for each in scene.simulation.sessions(ClientSession) if each._owner.name == "bob"]
-    assert [len(each._graphs._refused) for each in sessions] == [3]
+    assert [len(each._waiting._refused) for each in sessions] == [3]
 
 
 def test_a_task_that_names_an_object_of_another_owner_does_not_receive_it(scene: Scene) -> None:
@@ -100,7 +100,7 @@ def test_an_admin_receives_states_and_output_of_tasks_of_other_owners(scene: Sce
     for is_admin, states, written in ((False, ["", ""], 0), (True, ["running", "inactive"], 1)):
         scene.simulation.tree.directory.peers["client", scene.bob.client_id].is_admin = is_admin
         for task_id in (running, waiting, NOWHERE):
-            scene.bob.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+            scene.bob.say(ExplainRequest(task_id))
         scene.bob.say(OutputRequest(1, running))
         scene.simulation.advance(0.1)
         found = {each.task_id: each.state for each in scene.bob.said(ExplainResponse)[-3:]}
@@ -108,7 +108,7 @@ def test_an_admin_receives_states_and_output_of_tasks_of_other_owners(scene: Sce
         assert len(scene.bob.said(OutputLine)) == written
     scene.alice.leave()
     scene.simulation.run()
-    scene.bob.say(ExplainRequest(running, GraphId(NO_ID), 0))
+    scene.bob.say(ExplainRequest(running))
     scene.simulation.run()
     assert scene.bob.said(ExplainResponse)[-1].state == ""
 

@@ -6,7 +6,7 @@ import pytest
 
 from scaler.actors.sessions.task_bounds import TASKS_BEYOND_WINDOW
 from scaler.actors.vocabulary.owners import Owner
-from scaler.ids import NO_ID, ClientId, GraphId, TaskId
+from scaler.ids import ClientId, TaskId
 from scaler.keys.allowed import OwnerTerms
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import FOUND, NOT_FOUND, HelloReply, ObjectResponse, TaskStatus
@@ -34,7 +34,7 @@ def pretender(simulation: Simulation) -> SimulatedClient:
 
 
 def explanation_of(simulation: Simulation, client: SimulatedClient, task_id: TaskId) -> ExplainResponse:
-    client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+    client.say(ExplainRequest(task_id))
     simulation.run()
     found: ExplainResponse = client.said(ExplainResponse)[-1]
     return found
@@ -152,6 +152,16 @@ def test_a_held_task_that_is_resubmitted_runs_once(simulation: Simulation) -> No
     simulation.advance(2.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert len(agent.started) == 2
+
+
+def test_tasks_that_are_submitted_long_after_a_restart_start(simulation: Simulation) -> None:
+    alice(simulation, tasks=2)
+    client, _agent = pretender(simulation), simulation.agent(1)
+    simulation.advance(2 * simulation.limits.client_timeout_seconds)
+    client.submit(3)
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    client.leave()
 
 
 def test_after_a_restart_all_open_tasks_continue_within_the_quota(simulation: Simulation) -> None:
@@ -321,7 +331,7 @@ def test_a_graph_is_taken_as_a_whole_or_refused(simulation: Simulation) -> None:
     refused = [client.results[task_id] for task_id in client.submitted[-2:]]
     assert [result.status for result in refused] == [TaskStatus.NO_WORKER] * 2
     assert refused[0].payload == (
-        b"its owner, alice, has 3 open tasks, and may have 3; its graph has 2 nodes: submit it again later"
+        b"its owner, alice, has 3 open tasks, and may have 3; its graph has 2 tasks: submit it again later"
     )
     simulation.advance(5.0)
     assert owner.tasks == 0

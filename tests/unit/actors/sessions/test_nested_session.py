@@ -6,8 +6,8 @@ import pytest
 
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import ACCOUNTS_REMEMBERED, NestedSession
-from scaler.ids import GraphId, ObjectId
-from scaler.wire.messages.client import ClientResting, GraphNode, GraphTask, TaskResult
+from scaler.ids import ObjectId
+from scaler.wire.messages.client import ClientResting, TaskResult
 from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
@@ -222,9 +222,7 @@ def test_nested_tasks_are_charged_to_the_account_that_their_parent_names(
     agent.execute = lambda _run: Outcome(seconds=5.0)
     nested.submit(1, account=3)
     nested.submit(1, account=4)
-    graph = GraphTask(GraphId(b"g" * 16), 1, 1, account=3)
-    node = GraphNode(graph.graph_id, simulation.new_id(b"node"), nested.function_id, b"", b"", b"", 0)
-    nested.say(graph, node)
+    (node,) = nested.graphs[nested.submit_graph([()], [0], account=3)]
     simulation.advance(1.0)
     agent.execute = lambda _run: Outcome()
     runs = [run for slot in agent.slots for run in slot.queue]

@@ -15,7 +15,6 @@ from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, 
 from scaler.actors.tree import ADOPTION, BALANCER
 from scaler.ids import TaskId
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphTaskCancel, Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel, RunTask
 from tests.support.bench import Bench
@@ -335,7 +334,7 @@ def test_a_blocked_task_and_its_nested_task_continue_under_the_next_scheduler(si
     leave_and_check(simulation, client)
 
 
-def test_a_running_node_continues_after_the_nodes_that_it_needs_have_run_again(simulation: Simulation) -> None:
+def test_a_running_task_continues_after_the_tasks_that_it_needs_have_run_again(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
     graph_id = client.submit_graph([(), (0,)], [1])
@@ -349,8 +348,8 @@ def test_a_running_node_continues_after_the_nodes_that_it_needs_have_run_again(s
     leave_and_check(simulation, client)
 
 
-def test_the_run_of_a_node_is_held_until_the_nodes_that_it_needs_have_run_again(simulation: Simulation) -> None:
-    """The run is held however long these nodes take, and also if it ends before."""
+def test_the_run_of_a_task_is_held_until_the_tasks_that_it_needs_have_run_again(simulation: Simulation) -> None:
+    """The run is held however long these tasks take, and also if it ends before."""
     seconds = [2.5 * simulation.limits.client_timeout_seconds, 0.1]
     client = simulation.client()
     agent = simulation.agent(2, lambda run: Outcome(seconds=100.0 if run.payload else seconds.pop()))
@@ -365,7 +364,7 @@ def test_the_run_of_a_node_is_held_until_the_nodes_that_it_needs_have_run_again(
     leave_and_check(simulation, client)
 
 
-def test_the_run_of_a_node_is_held_only_while_its_graph_is_open(simulation: Simulation) -> None:
+def test_the_run_of_a_task_is_held_only_while_tasks_wait(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(2, lambda run: Outcome(seconds=1000.0 if run.payload or agent.started[1:] else 0.1))
     graph_id = client.submit_graph([(), (0,)], [1])
@@ -374,7 +373,7 @@ def test_the_run_of_a_node_is_held_only_while_its_graph_is_open(simulation: Simu
     restart(simulation, agent, client)
     simulation.advance(3 * simulation.limits.client_timeout_seconds)
     assert last in agent.queued
-    client.say(GraphTaskCancel(graph_id))
+    client.cancel(last)
     simulation.advance(simulation.limits.client_timeout_seconds)
     assert agent.queued == []
     leave_and_check(simulation, client)
@@ -562,10 +561,8 @@ def reconnect_too_late(simulation: Simulation, client: SimulatedClient) -> None:
     simulation.advance(6.0)
     assert simulation.sessions(ClientSession) == []
     marked = at_most_once(was_submitted=True)
-    client.open = {
-        id_: with_options(task, marked) if isinstance(task, Task) else task for id_, task in client.open.items()
-    }
-    client._graph_options = dict.fromkeys(client._graph_options, marked)
+    client.open = {task_id: with_options(task, marked) for task_id, task in client.open.items()}
+    client.graphs = {each: [with_options(task, marked) for task in tasks] for each, tasks in client.graphs.items()}
     client.connect()
     simulation.advance(1.0)
 
@@ -589,7 +586,7 @@ def test_at_most_once_tasks_that_only_waited_run_when_their_client_is_back(simul
     leave_and_check(simulation, client)
 
 
-def test_at_most_once_nodes_that_have_run_do_not_run_again(simulation: Simulation) -> None:
+def test_at_most_once_tasks_of_graphs_that_have_run_do_not_run_again(simulation: Simulation) -> None:
     simulation.advance(simulation.limits.client_timeout_seconds)
     client, agent = simulation.client(), simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
     client.options = at_most_once()

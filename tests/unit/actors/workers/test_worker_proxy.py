@@ -39,7 +39,7 @@ from scaler.actors.vocabulary.hellos import HeldRun
 from scaler.actors.vocabulary.recent_runs import RecentRuns
 from scaler.actors.workers import worker_proxy
 from scaler.actors.workers.worker_proxy import ANSWER_SECONDS, WorkerProxy
-from scaler.ids import NO_CONNECTION, NO_ID, Connection, GraphId, ObjectId, TaskId
+from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.accounts import account_of
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
@@ -180,7 +180,8 @@ def test_an_order_has_all_fields_of_its_task(scene: Scene) -> None:
     scene.actor._takes_rows = True
     scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=account_of(9, 4)), 7)]))
     (run,) = scene.outbox.sent_to(scene.peer)
-    names = {field.name for field in dataclasses.fields(Task)} - {"account", "owner"}
+    of_client = {"account", "owner", "graph_id", "graph_tasks", "dependencies", "inputs", "unwanted"}
+    names = {field.name for field in dataclasses.fields(Task)} - of_client
     assert names < {field.name for field in dataclasses.fields(RunTask)}
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
     assert all(getattr(spec, name) for name in names)
@@ -787,7 +788,7 @@ class Asking:
         (self.run,) = self.agent.started
 
     def ask(self, times: int = 1, wanted: int = 0) -> None:
-        self.client.say(*[ExplainRequest(self.task_id, GraphId(NO_ID), 0, wanted)] * times)
+        self.client.say(*[ExplainRequest(self.task_id, wanted=wanted)] * times)
         self.simulation.run()
 
     def answers(self) -> list[str]:

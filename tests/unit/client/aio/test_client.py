@@ -17,8 +17,10 @@ from scaler import (
     MissingObjects,
     SerializeObjectError,
 )
-from scaler.wire.messages.client import ClientDisconnect, Task
-from scaler.wire.messages.common import ObjectInstruction
+from scaler.client.aio.future import ValueOnItsWayError
+from scaler.ids import ObjectId
+from scaler.wire.messages.client import ClientDisconnect, InputResult, Task
+from scaler.wire.messages.common import ObjectInstruction, ObjectRequest, TaskStatus
 from tests.support.fake_scheduler import FakeScheduler
 from tests.unit.client.aio.conftest import Use
 
@@ -72,6 +74,79 @@ def test_a_large_call_that_is_cancelled_while_it_is_serialised_is_not_sent(use: 
         assert client.submit(len, LARGE).cancel()
         assert await client.submit(len, LARGE) == len(LARGE)
         assert len(scheduler.of(Task)) == 1
+
+    use(test)
+
+
+def test_futures_are_arguments_alone_and_inside_of_small_and_large_values(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        numbers = [client.submit(abs, -n) for n in range(4)]
+        many: list[Any] = [*range(1 << 18), numbers[3]]
+        total = client.submit(sum, many)
+        assert await client.submit(pow, numbers[3], numbers[2]) == 9
+        assert await client.submit(sum, numbers) == 6
+        assert await total == sum(range(1 << 18)) + 3
+        assert await client.map(pow, [(each, 2) for each in numbers]) == [0, 1, 4, 9]
+        inputs = [len(task.inputs) // 16 for task in scheduler.of(Task) if task.inputs]
+        assert sorted(inputs) == [1, 1, 1, 1, 1, 2, 4]
+
+    use(test)
+
+
+def test_a_large_value_on_its_way_is_awaited_and_passed_on(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        first = client.submit(bytes, len(LARGE))
+        while not first.is_being_fetched:
+            assert not first.done()
+            await asyncio.sleep(0)
+        assert await client.submit(len, first) == len(LARGE)
+        assert scheduler.of(Task)[-1].inputs == b""
+
+    use(test)
+
+
+class Unserialisable:
+    """A value whose serialisation fails after an event."""
+
+    def __init__(self) -> None:
+        self.may_fail = threading.Event()
+
+    def __reduce__(self) -> Any:
+        self.may_fail.wait(30)
+        raise TypeError("it cannot be serialised")
+
+
+@pytest.mark.parametrize("end", ["fails", "is cancelled"])
+def test_an_argument_that_ends_before_its_task_is_sent_ends_the_tasks_that_need_it(
+    use: Use, scheduler: FakeScheduler, end: str
+) -> None:
+    async def test(client: AsyncClient) -> None:
+        value = Unserialisable()
+        first = client.submit(max, LARGE, value)
+        second = client.submit(abs, first)
+        await asyncio.to_thread(scheduler.wait_for, Task)
+        scheduler.say(ObjectRequest(ObjectId(first.task_id), 1))
+        assert await client.submit(abs, -1) == 1  # the client has received the request, and answers nothing
+        assert scheduler.of(InputResult) == []
+        if end == "is cancelled":
+            first.cancel()
+        value.may_fail.set()
+        with pytest.raises(SerializeObjectError if end == "fails" else asyncio.CancelledError):
+            await first
+        with pytest.raises(MissingObjects if end == "fails" else asyncio.CancelledError):
+            await second
+        (answer,) = scheduler.of(InputResult)
+        assert answer.status == (TaskStatus.MISSING_OBJECTS if end == "fails" else TaskStatus.CANCELED)
+
+    use(test)
+
+
+def test_a_future_is_taken_as_an_argument_in_the_thread_of_its_loop(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        with pytest.raises(ValueOnItsWayError):
+            await asyncio.to_thread(future.as_argument, future._link)
+        assert await client.submit(abs, future) == 1
 
     use(test)
 

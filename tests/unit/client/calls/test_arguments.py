@@ -8,21 +8,24 @@ import pytest
 
 from scaler import shared_memory
 from scaler.client.calls.arguments import ArgumentPacker, freeze_for, frozen, shared
+from scaler.client.calls.inputs import Input, ResultArgument, other_client
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, ObjectTooLargeError, SerializeObjectError
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import (
     BLOCK_BYTES,
     CARRIED_BYTES,
     FRAME_BYTES,
     INLINE_BYTES,
     OUT_OF_BAND_BYTES,
+    VALUE,
     WORTH_AN_OBJECT_BYTES,
     DefaultSerializer,
     Frames,
     Serializer,
     from_frames,
+    put_results,
     read_arguments,
     size_of,
 )
@@ -65,7 +68,7 @@ def test_arguments_arrive_as_they_were_given(packer: ArgumentPacker) -> None:
     ):
         packed = packer.pack(positional, keywords)
         assert read(packed.block) == (positional, keywords)
-        assert (packed.object_ids, list(packed.objects), list(packed.references)) == (b"", [], [])
+        assert (packed.object_ids, list(packed.objects), list(packed.kept)) == (b"", [], [])
 
 
 LARGER = [b"x" * (INLINE_BYTES + 1), "x" * (INLINE_BYTES + 1), list(range(10_000)), bytearray(OUT_OF_BAND_BYTES)]
@@ -138,7 +141,7 @@ def test_a_reference_travels_as_its_id_and_is_kept(packer: ArgumentPacker) -> No
     packed = packer.pack([table], {"again": table})
     assert read(packed.block) == ([STORED], {"again": STORED})
     assert packed.object_ids == STORED * 2
-    assert packed.references == [table, table]
+    assert packed.kept == [table, table]
     assert packed.objects == []
 
 
@@ -150,7 +153,7 @@ def test_a_reference_as_is_is_a_value_whose_object_the_task_uses(packer: Argumen
         assert values == (expected or [1, [table, {"a": table}]])
         n_mentions = repr(arguments).count("as_is")
         assert packed.object_ids == STORED * n_mentions
-        assert (packed.references, packed.objects) == ([table] * n_mentions, [])
+        assert (packed.kept, packed.objects) == ([table] * n_mentions, [])
     shared_value = packer.pack_shared((table.as_is(), bytearray(OUT_OF_BAND_BYTES)))
     (made,) = shared_value.objects
     assert read(shared_value.block) == ([made.object_id], {})
@@ -246,3 +249,54 @@ def test_memory_is_shared_with_a_scheduler_on_this_machine(address: str, is_near
 def test_memory_is_not_shared_when_that_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SHARING_VARIABLE, "0")
     assert freeze_for(Endpoint.parse("tcp://127.0.0.1:5000")) is frozen
+
+
+LINK = object()
+
+
+class Future(ResultArgument):
+    """The future of a task of the client with the link `LINK`; `value`: its result, if only this process has it."""
+
+    name = "f"
+
+    def __init__(self, number: int, value: Any = None) -> None:
+        self.input, self.value = Input(TaskId(bytes([number]) * 16), f"task {number}", ()), value
+
+    def as_argument(self, link: object) -> tuple[Input | None, Any]:
+        if link is not LINK:
+            raise other_client(self.name)
+        return (self.input, None) if self.value is None else (None, self.value)
+
+
+@pytest.fixture
+def linked() -> ArgumentPacker:
+    return ArgumentPacker(DefaultSerializer(), ADDRESS, link=LINK)
+
+
+def test_futures_become_inputs_each_of_which_is_named_once(linked: ArgumentPacker) -> None:
+    first, second, read_before = Future(1), Future(2), Future(3, "here")
+    packed = linked.pack([second, 5, first, read_before], {"again": second})
+    assert packed.inputs == second.input.task_id + first.input.task_id
+    results = {0: "of second", 1: "of first"}
+    block, _ = put_results(packed.block, lambda index: (VALUE, DefaultSerializer().serialize(results[index])))
+    assert read(block) == (["of second", 5, "of first", "here"], {"again": "of second"})
+    labels = [("argument 1", second.input), ("argument 3", first.input), ("the argument 'again'", second.input)]
+    assert [each for each in packed.kept if isinstance(each, tuple)] == labels
+    assert [each for each in packed.kept if isinstance(each, Future)] == [second, first, second]
+
+
+def test_futures_are_kept_beside_references_and_objects(linked: ArgumentPacker) -> None:
+    table, future = reference(), Future(1)
+    packed = linked.pack([table, future, b"x" * CARRIED_BYTES, b"y" * CARRIED_BYTES], {})
+    assert set(packed.kept) == {table, future, ("argument 2", future.input)}
+    assert packed.object_ids == STORED + b"".join(made.object_id for made in packed.objects)
+
+
+def test_a_future_of_another_client_is_refused(packer: ArgumentPacker) -> None:
+    with pytest.raises(TypeError, match="the future of task f belongs to another client"):
+        packer.pack([Future(1)], {})
+
+
+def test_a_future_that_was_read_here_is_an_ordinary_value(linked: ArgumentPacker) -> None:
+    packed = linked.pack([Future(1, "here")], {})
+    assert (read(packed.block), packed.inputs, packed.kept) == ((["here"], {}), b"", [])

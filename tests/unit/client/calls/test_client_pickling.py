@@ -24,7 +24,7 @@ from scaler.errors import DisconnectedError
 from scaler.pickling.serialization import DefaultSerializer, Serializer, plain_to_pickle, to_frames
 from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import ClientHello, GraphTask, Task
+from scaler.wire.messages.client import NO_GRAPH, ClientHello, Task
 from tests.support.fake_scheduler import FakeScheduler
 
 ELSEWHERE = "tcp://127.0.0.1:1"
@@ -147,11 +147,10 @@ def test_a_client_in_a_task_sends_its_agent_token_and_the_depth_of_its_tasks(sch
     assert [client.submit(abs, -1).result(10) for client in clients] == [1, 1, 1]
     assert clients[0].map(abs, [(-2,)]) == [2]
     assert clients[0].get({"a": (abs, -3)}, ["a"], block=False).keys() == {"a"}
-    scheduler.wait_for(GraphTask)
+    scheduler.wait_for(Task, 1, lambda task: task.graph_id != NO_GRAPH)
     (hello,) = scheduler.of(ClientHello)
     assert (hello.agent_token, hello.processor) == (b"n" * 16, 7)
-    said = [*scheduler.of(Task), *scheduler.of(GraphTask)]
-    assert {(task.priority, task.account, task.owner) for task in said} == {(3, 5, 6)}
+    assert {(task.priority, task.account, task.owner) for task in scheduler.of(Task)} == {(3, 5, 6)}
 
 
 @pytest.mark.usefixtures("in_a_task")

@@ -10,6 +10,7 @@ import pytest
 from scaler.client.calls import functions as module
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import NO_OBJECTS, ClientFunctions, Function
+from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
@@ -218,3 +219,44 @@ class TestRemembering:
         assert known.get(plain) is first
         known.get(takes_name)
         assert known.get(plain) is not first
+
+
+class Future(ResultArgument):
+    """The future of a task of any client."""
+
+    name = "f"
+
+    def __init__(self, number: int) -> None:
+        self.input = Input(TaskId(bytes([number]) * 16), f"task {number}", ())
+
+    def as_argument(self, _link: object) -> tuple[Input | None, Any]:
+        return self.input, None
+
+
+def test_a_call_with_futures_is_a_task_with_inputs(get: Callable[[Any], Function]) -> None:
+    first, second, sink = Future(1), Future(2), Future(3)
+    task, _, function, objects, kept = get(plain).entry(TASK_ID, sink, (first,), {"b": second})  # type: ignore[arg-type]
+    assert (task.function_id, task.inputs) == (function.object_id, first.input.task_id + second.input.task_id)
+    assert sink.needs == [("argument 1", first.input), ("the argument 'b'", second.input)]
+    assert (objects, kept) == ([], [first, sink.needs[0], second, sink.needs[1]])
+
+
+def test_futures_inside_of_containers_are_inputs_of_a_gathering_call(get: Callable[[Any], Function]) -> None:
+    first, second, sink = Future(1), Future(2), Future(3)
+    of = get(anything)
+    task, _, function, *_ = of.entry(TASK_ID, sink, ([1, first], second), {"c": {"k": first}})  # type: ignore[arg-type]
+    assert task.function_id == function.object_id != of.instruction.object_id
+    assert task.inputs == first.input.task_id + second.input.task_id
+    assert sink.needs == [
+        ("argument 1[1]", first.input),
+        ("argument 2", second.input),
+        ("the argument 'c'['k']", first.input),
+    ]
+    with pytest.raises(SerializeObjectError, match=r"anything: argument 1: .*the future of task f cannot be a part"):
+        of.entry(TASK_ID, sink, (functools.partial(plain, first),))  # type: ignore[arg-type]
+
+
+def test_a_plain_call_changes_nothing_of_its_future(get: Callable[[Any], Function]) -> None:
+    sink = Future(3)
+    task, *_, kept = get(plain).entry(TASK_ID, sink, (1, 2))  # type: ignore[arg-type]
+    assert (task.inputs, kept, sink.needs) == (b"", (), ())

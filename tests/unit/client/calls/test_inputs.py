@@ -1,31 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from scaler.client.calls.inputs import Input, blamed, other_client
-from scaler.ids import NO_ID, GraphId, TaskId
-from scaler.wire.messages.client import GraphInput, InputKnowledge, TaskResult
+from scaler.ids import TaskId
+from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 FIRST, SECOND = TaskId(b"1" * 16), TaskId(b"2" * 16)
-GRAPH, SOURCE = GraphId(b"g" * 16), GraphId(b"s" * 16)
-
-
-@pytest.mark.parametrize(
-    ("result", "known"),
-    [
-        (None, (InputKnowledge.AWAITED, b"", 0)),
-        (TaskResult(FIRST, 0, b"value", 0), (InputKnowledge.HERE, b"value", 0)),
-        (TaskResult(FIRST, 0, b"", 100_000), (InputKnowledge.STORED, b"", 0)),
-        (TaskResult(FIRST, TaskStatus.FAILED, b"why", 0), (InputKnowledge.HERE, b"why", TaskStatus.FAILED)),
-    ],
-)
-def test_an_input_is_sent_with_its_known_result(
-    result: TaskResult | None, known: tuple[InputKnowledge, bytes, int]
-) -> None:
-    needed = Input(FIRST, "first", ())
-    assert needed.item(GRAPH, 3, result, None) == GraphInput(GRAPH, 3, FIRST, GraphId(NO_ID), 0, *known)
-    assert needed.item(GRAPH, 3, result, (SOURCE, 7)) == GraphInput(GRAPH, 3, FIRST, SOURCE, 7, *known)
 
 
 def test_an_input_is_open_until_its_task_ends() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.calls.entry import Call
 from scaler.client.link.large_results import ResultState, UnreadResults
-from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.wire.messages.client import GraphTask, Task, TaskResult
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 
 TASK_ID = TaskId(b"t" * 16)
@@ -40,31 +40,25 @@ class Receiver:
         self.heard.append("notify")
 
 
-def entry(sink: Any) -> Entry:
-    return Task(TASK_ID, FUNCTION.object_id, b"arguments", b""), sink, FUNCTION, (), ()
-
-
-@pytest.fixture
-def unread() -> UnreadResults:
-    results = UnreadResults(print)
-    results.keep(TASK_ID, entry(Receiver()))
-    return results
+CALL: Call = (Task(TASK_ID, FUNCTION.object_id, b"arguments", b""), FUNCTION, (), ())
 
 
 def result(status: int = 0, size: int = 0) -> TaskResult:
     return TaskResult(TASK_ID, status, b"", size)
 
 
-def test_a_call_is_kept_without_its_sink(unread: UnreadResults) -> None:
-    task, _, *rest = entry(None)
-    assert unread[OBJECT_ID].call == (task, *rest)
+@pytest.fixture
+def unread() -> UnreadResults:
+    results = UnreadResults(print)
+    results.keep(result(size=8), CALL)
+    return results
+
+
+def test_the_call_and_the_size_of_a_result_are_kept(unread: UnreadResults) -> None:
+    assert (unread[OBJECT_ID].call, unread[OBJECT_ID].size) == (CALL, 8)
     assert unread.is_stored(OBJECT_ID)
-
-
-def test_for_a_result_of_a_graph_the_graph_is_kept() -> None:
-    unread, graph = UnreadResults(print), GraphEntry(GraphTask(GraphId(b"g" * 16), 0), (), (), (), ())
-    unread.keep(TASK_ID, (graph, Receiver()))
-    assert unread[OBJECT_ID].call is graph
+    unread.keep(result(size=9), CALL)
+    assert unread[OBJECT_ID].size == 9
 
 
 def test_each_loss_counts_once_and_a_result_that_arrives_again_is_stored(unread: UnreadResults) -> None:
@@ -76,7 +70,7 @@ def test_each_loss_counts_once_and_a_result_that_arrives_again_is_stored(unread:
         assert (one.state, one.times_lost, unread.is_stored(OBJECT_ID)) == (ResultState.LOST, times, False)
         assert unread.in_state(ResultState.LOST) == [one]
         one.state = ResultState.RESUBMITTED
-        unread.keep(TASK_ID, entry(one))
+        unread.keep(result(size=8), CALL)
         assert unread[OBJECT_ID] is one
         assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.STORED, [])
 
@@ -148,7 +142,7 @@ def test_a_result_given_up_fails_each_receiver_until_it_arrives_after_all(unread
     one.ask(second)
     assert first.heard == second.heard == [("fail", TimeoutError)]
     assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.UNREPEATABLE, [])
-    unread.keep(TASK_ID, entry(Receiver()))
+    unread.keep(result(size=8), CALL)
     assert (one.state, one.make_error) == (ResultState.STORED, None)
 
 

@@ -10,14 +10,14 @@ from scaler.client.link.objects import (
     Refusals,
     as_sent,
     is_withdrawal,
-    object_of_call,
+    object_of,
     size_at_scheduler,
 )
 from scaler.errors import ObjectTooLargeError
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
-from scaler.wire.messages.client import GraphTaskCancel, Task, TaskCancel
+from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 
@@ -179,12 +179,11 @@ def test_objects_in_shared_memory_do_not_count_for_the_size_of_a_task() -> None:
 
 def test_cancels_and_deletes_are_withdrawals() -> None:
     assert is_withdrawal(TaskCancel(TaskId(ID)))
-    assert is_withdrawal(GraphTaskCancel(GraphId(ID)))
     assert is_withdrawal(ObjectInstruction(InstructionKind.DELETE, ObjectId(ID), "", ()))
     assert not is_withdrawal(brought([]))
 
 
 def test_an_object_of_a_call_is_found_by_its_id() -> None:
     mine = brought([b"1"])
-    assert object_of_call(ObjectId(ID), [entry(), entry(mine)], []) is mine
-    assert object_of_call(ObjectId(b"o" * 16), [entry(mine)], []) is None
+    assert object_of(ObjectId(ID), [entry(), entry(mine)]) is mine
+    assert object_of(ObjectId(b"o" * 16), [entry(mine)]) is None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.calls.entry import POSITION, Entry, GraphCalls
 from scaler.client.link import objects as objects_module
 from scaler.client.link.objects import as_sent
 from scaler.client.link.open_work import OpenWork
@@ -28,12 +28,11 @@ from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedBlock, SharedFrames, can_share
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
+    NO_GRAPH,
     ClientDisconnect,
     ClientShutdownResponse,
     GoodbyeKind,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
+    InputResult,
     JobRequest,
     JobVerb,
     Task,
@@ -141,15 +140,35 @@ def result(number: int, status: int = 0, size: int = 0, payload: bytes = b"") ->
     return TaskResult(task_id(number), status, payload, size)
 
 
-def graph(sinks: dict[int, Any], objects: Sequence[ObjectInstruction] = ()) -> GraphEntry:
-    """Return a graph of three nodes; the results of those with a sink are requested."""
-    graph_id, instruction = GraphId(b"g" * 16), function(9)
-    nodes = [
-        GraphNode(graph_id, task_id(n), instruction.object_id, b"", b"", b"", int(n in sinks)) for n in (100, 101, 102)
+def graph(
+    sinks: dict[int, Any], objects: Sequence[ObjectInstruction] = (), options: bytes = b"", n_tasks: int = 3
+) -> GraphCalls:
+    """Return a graph of a chain of tasks, 100 and so on; the results of those with a sink are wanted.
+
+    The first task has the objects.
+    """
+    graph_id, instruction = GraphId(b"t" * 15 + b"g"), function(9)
+    tasks = [
+        Task(
+            task_id(100 + position),
+            instruction.object_id,
+            b"arguments",
+            b"" if position else b"".join(each.object_id for each in objects),
+            options=options,
+            graph_id=graph_id,
+            graph_tasks=n_tasks,
+            dependencies=POSITION.pack(position - 1) if position else b"",
+            unwanted=int(100 + position not in sinks),
+        )
+        for position in range(n_tasks)
     ]
-    made = GraphEntry(GraphTask(graph_id, 3), nodes, [instruction], objects, ())
+    made = GraphCalls(graph_id, tasks, [instruction], objects)
     made.sinks = {task_id(number): sink for number, sink in sinks.items()}
     return made
+
+
+def cancel_of(graph: GraphCalls) -> TaskCancel:
+    return TaskCancel(graph.tasks[0].task_id, graph_id=graph.graph_id)
 
 
 def said(work: OpenWork) -> list[Any]:
@@ -190,7 +209,7 @@ class TestAsking:
     def test_a_graph_is_sent_after_its_functions_and_objects(self, work: OpenWork) -> None:
         made = graph({102: Sink()}, [brought(1)])
         work.add_graph(made)
-        assert said(work) == [function(9), brought(1), made.spec, *made.nodes]
+        assert said(work) == [function(9), brought(1), *made.tasks]
         assert work.is_waiting()
 
     @pytest.mark.skipif(not can_share(), reason="memory is not shared on this system")
@@ -208,7 +227,9 @@ class TestAsking:
         said(work)
         for number in (1, 2, 3):
             work.on_object_requests([ObjectRequest(object_id(number))])
-        assert said(work) == [held(1), brought(2), delete(object_id(3))]
+        *sent, refusal = said(work)
+        assert sent == [held(1), brought(2), delete(object_id(3))]
+        assert (type(refusal), refusal.task_id, refusal.status) == (InputResult, object_id(3), TaskStatus.NOT_FOUND)
 
     def test_unused_functions_are_deleted_when_too_many_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(objects_module, "FUNCTIONS_MOST", 4)
@@ -347,10 +368,11 @@ class TestEnding:
 
     def test_one_task_of_a_graph_cancels_all_of_it(self, work: OpenWork) -> None:
         sinks: dict[int, Any] = {101: Sink(), 102: Sink()}
-        work.add_graph(graph(sinks))
+        made = graph(sinks)
+        work.add_graph(made)
         said(work)
         work.cancel(task_id(101))
-        assert said(work) == [GraphTaskCancel(GraphId(b"g" * 16))]
+        assert said(work) == [cancel_of(made)]
         assert [sink.ends for sink in sinks.values()] == [[("failed", CancelledError)]] * 2
 
     def test_an_abandoned_sink_receives_nothing(self, work: OpenWork) -> None:
@@ -371,13 +393,14 @@ class TestEnding:
         work.add(entry(1, task))
         work.add(entry(2))
         work.on_results([result(2, size=80_000)])
-        work.add_graph(graph({102: node}))
+        made = graph({102: node})
+        work.add_graph(made)
         work.large.request(object_id(2), fetcher)
         said(work)
         work.clear(CancelledError)
         assert said(work) == [
             TaskCancel(task_id(1)),
-            GraphTaskCancel(GraphId(b"g" * 16)),
+            cancel_of(made),
             *map(delete, (object_id(1), function().object_id, function(9).object_id, task_id(2))),
         ]
         assert [sink.ends for sink in (task, node, fetcher)] == [
@@ -448,7 +471,7 @@ class TestWhatCannotBeWritten:
         for each in (asked, also):
             work.jobs.add(each, each.item)
         items = said(work)
-        culprits = [item for item in items if type(item) is GraphNode][:1]
+        culprits = made.tasks[:1]
         culprits += [item for item in items if type(item) is Task and item.task_id == task_id(1)]
         culprits += [item for item in items if type(item) is JobRequest][:1]
         for culprit in culprits:
@@ -511,12 +534,11 @@ class TestNewConnection:
             function(9),
             brought(3),
             open_task[0],
-            made.spec,
-            *[node if node.task_id == task_id(102) else made.nodes_to_send()[n] for n, node in enumerate(made.nodes)],
+            *made.tasks_to_send(),
             ObjectRequest(object_id(5)),
             ClientDisconnect(GoodbyeKind.SHUTDOWN),
         ]
-        assert [node.wanted for node in made.nodes_to_send()] == [0, 0, 1]
+        assert [task.unwanted for task in made.tasks_to_send()] == [1, 1, 0]
 
     def test_a_dropped_function_is_resent_with_its_open_task(self, work: OpenWork) -> None:
         made = graph({102: Sink()})
@@ -525,7 +547,7 @@ class TestNewConnection:
         work._functions.clear()
         said(work)
         work.start_over()
-        assert said(work) == [function(), function(9), entry(1)[0], made.spec, *made.nodes]
+        assert said(work) == [function(), function(9), entry(1)[0], *made.tasks]
 
     def test_of_unacknowledged_and_pending_items_only_withdrawals_are_resent(self, work: OpenWork) -> None:
         work.add(entry(1))
@@ -570,27 +592,13 @@ def next_scheduler(work: OpenWork) -> list[Any]:
 def test_an_open_at_most_once_graph_with_an_unread_result_is_resubmitted_as_possibly_started(
     in_transit: tuple[Any, ...] | None,
 ) -> None:
-    work, made = OpenWork(), graph({101: Sink(), 102: Sink()})
-    made.spec = replace(made.spec, options=ONCE)
+    work, made = OpenWork(), graph({101: Sink(), 102: Sink()}, options=ONCE)
     work.add_graph(made)
     said(work)
     work.on_results([result(101, size=80_000)])
     work.start_over((), in_transit)
-    assert [item.options for item in said(work) if type(item) is GraphTask] == [SAID]
-
-
-@pytest.mark.parametrize(("in_transit", "wanted"), [(None, [102]), ((), [101, 102])])
-def test_a_lost_result_of_an_open_graph_is_only_wanted_again_where_its_nodes_run_again(
-    in_transit: tuple[Any, ...] | None, wanted: list[int]
-) -> None:
-    work, made = OpenWork(), graph({101: Sink(), 102: Sink()})
-    work.add_graph(made)
-    work.on_results([result(101, size=80_000)])
-    work.large.on_objects([ObjectResponse(ObjectId(task_id(101)), LOST, (), reason="its agent is gone")])
-    said(work)
-    work.start_over((), in_transit)
-    nodes = [item for item in said(work) if type(item) is GraphNode]
-    assert [node.task_id for node in nodes if node.wanted] == [task_id(number) for number in wanted]
+    tasks = [item for item in said(work) if type(item) is Task]
+    assert [(task.options, task.unwanted) for task in tasks] == [(SAID, 1), (SAID, 0), (SAID, 0)]
 
 
 def test_at_most_once_tasks_are_resent_as_submitted_and_never_recomputed() -> None:
@@ -817,7 +825,7 @@ class TestClaims:
         heard = said(work)
         claimed = [item.task_id for item in heard if is_claim(item)]
         assert set(claimed) >= {task_id(101), task_id(102)}
-        assert made.spec not in heard
+        assert {item.graph_id for item in heard if type(item) is Task} == {NO_GRAPH}
         work.on_results([result(number, size=80_000) for number in (101, 102)])
         reader = Reader(work, 102)
         work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
@@ -825,15 +833,20 @@ class TestClaims:
 
 
 class TestLostResultsOfGraphs:
-    def test_a_graph_is_resubmitted_for_all_its_lost_results(self, work: OpenWork) -> None:
+    """The graph is 100 -> 101 -> 102: each task needs the one before it."""
+
+    def test_each_lost_result_of_an_ended_graph_is_recomputed_by_itself(self, work: OpenWork) -> None:
         made = graph({100: Sink(), 101: Sink(), 102: Sink()}, [brought(1)])
         work.add_graph(made)
         work.on_results([result(n, size=80_000 * (n > 100)) for n in (100, 101, 102)])
         next_scheduler(work)
         work._functions.clear()
         reader = Reader(work, 102)
-        assert said(work) == [function(9), brought(1), made.spec, *made.nodes_to_send()]
-        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
+        second, third = (first(made.call(task_id(number))[0]) for number in (101, 102))
+        assert said(work) == [function(9), second, third]
+        assert (second.inputs, third.inputs) == (task_id(100), task_id(101))
+        assert {second.graph_id, third.graph_id} == {NO_GRAPH}
+        assert (second.dependencies, second.unwanted) == (b"", 0)
         later = Reader(work, 101)
         assert said(work) == []
         work.on_results([result(101, payload=b"small"), result(102, size=80_000)])
@@ -843,27 +856,17 @@ class TestLostResultsOfGraphs:
         assert not work.large.unread
         assert not work.is_waiting()
 
-    def test_an_open_graph_is_resubmitted_with_its_unread_results(self, work: OpenWork) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(101, size=80_000)])
-        assert made.spec in next_scheduler(work)
-        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
-        work.on_results([result(101, size=80_000)])
-        reader = Reader(work, 101)
-        assert ObjectRequest(reader.object_id) in said(work)
-
+    @pytest.mark.parametrize("in_transit", [None, ()])
     @pytest.mark.parametrize("asked_first", [True, False])
-    def test_an_open_graph_is_resubmitted_with_unread_results_in_a_new_session(
-        self, work: OpenWork, asked_first: bool
+    def test_an_open_graph_is_resubmitted_with_its_unread_results(
+        self, work: OpenWork, asked_first: bool, in_transit: tuple[Any, ...] | None
     ) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
         readers = [Reader(work, 101)] if asked_first else []
-        work.start_over()
-        assert made.spec in said(work)
-        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
+        work.start_over((), in_transit)
+        assert [item for item in said(work) if type(item) is Task] == made.tasks
         work.on_results([result(101, size=80_000)])
         readers = readers or [Reader(work, 101)]
         assert ObjectRequest(readers[0].object_id) in said(work)
@@ -871,53 +874,76 @@ class TestLostResultsOfGraphs:
         assert readers[0].ends == [("received", (b"large",))]
         assert not work.large.unread
 
-    def test_a_cancelled_graph_runs_again_only_for_a_reader_of_its_results(self, work: OpenWork) -> None:
+    def test_in_a_new_session_an_open_graph_makes_its_lost_results_again_itself(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
-        work.add(entry(1))
-        work.on_results([result(1, size=80_000), result(101, size=80_000)])
+        work.on_results([result(101, size=80_000)])
         reader = Reader(work, 101)
-        next_scheduler(work)
-        work.cancel(task_id(102))
-        assert reader.ends == [("failed", CancelledError)]
-        work.on_results([result(1, size=80_000)])
-        next_scheduler(work)
-        Reader(work, 1)
-        again = said(work)
-        assert first(entry(1)[0]) in again
-        assert made.spec not in again
-        Reader(work, 101)
-        assert made.spec in said(work)
-        assert list(made.sinks) == [task_id(101)]
+        said(work)
+        work.large.on_objects([lost(task_id(101))])
+        assert said(work) == [first(made.call(task_id(101))[0])]
+        work.start_over((), ())
+        assert [item for item in said(work) if type(item) is Task] == made.tasks
+        work.on_results([result(101, payload=b"again"), result(102)])
+        assert reader.ends == [("delivered", b"again")]
+        assert not work.is_waiting()
 
     @pytest.mark.parametrize("gives_up", [False, True])
     def test_a_lost_result_is_recomputed_however_its_open_graph_ends(self, work: OpenWork, gives_up: bool) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
+        for _ in range(TRIES_MOST - 1 if gives_up else 0):
+            work.on_unreadable(MissingObjects)
         work.on_results([result(101, size=80_000)])
         reader = Reader(work, 101)
-        work.large.on_objects([ObjectResponse(reader.object_id, LOST, (), reason="its cluster is gone")])
+        work.large.on_objects([lost(task_id(101))])
         said(work)
         if gives_up:
-            for _ in range(TRIES_MOST):
-                work.on_unreadable(MissingObjects)
+            work.on_unreadable(MissingObjects)
         else:
             work.cancel(task_id(102))
-        assert said(work) == [GraphTaskCancel(made.spec.graph_id), made.spec, *made.nodes_to_send()]
+        assert said(work) == [cancel_of(made)]
         work.on_results([result(101, payload=b"small")])
         assert reader.ends == [("delivered", b"small")]
+
+    def test_a_cancelled_graph_runs_again_only_for_a_reader_of_its_results(self, work: OpenWork) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(101, size=80_000)])
+        reader = Reader(work, 101)
+        next_scheduler(work)
+        work.cancel(task_id(102))
+        assert reader.ends == [("failed", CancelledError)]
+        assert next_scheduler(work) == [cancel_of(made), function(9)]
+        Reader(work, 101)
+        assert said(work) == [first(made.call(task_id(101))[0])]
 
     def test_a_forgotten_result_of_a_graph_is_not_requested_again(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
-        work.on_results([result(n, size=80_000) for n in (101, 102)])
-        next_scheduler(work)
-        reader = Reader(work, 101)
+        work.on_results([result(101, size=80_000)])
+        work.start_over()
+        said(work)
+        work.forget_result(ObjectId(task_id(101)))
+        assert list(made.sinks) == [task_id(102)]
+        work.start_over()
+        assert [task.unwanted for task in said(work) if type(task) is Task] == [1, 1, 0]
+        work.on_results([result(102, size=80_000)])
+        work.start_over()  # its claim is the only open task
         said(work)
         work.forget_result(ObjectId(task_id(102)))
-        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 0]
-        work.forget_result(reader.object_id)
-        assert said(work) == [GraphTaskCancel(made.spec.graph_id)]
+        assert said(work) == [TaskCancel(task_id(102))]
+        assert not work.is_waiting()
+
+    def test_a_graph_without_wanted_results_is_cancelled(self, work: OpenWork) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(101, size=80_000)])
+        work.start_over()
+        work.on_results([result(102)])
+        said(work)
+        work.forget_result(ObjectId(task_id(101)))
+        assert said(work) == [cancel_of(made)]
         assert not work.is_waiting()
 
 
@@ -1228,30 +1254,3 @@ def test_a_result_in_shared_memory_is_read_in_place_and_writable(work: OpenWork)
     ((_, frames),) = reader.ends
     frames[1][0] = 7
     assert (bytes(frames[0]), bytes(block.map()[1])) == (b"head", bytes(100_000))
-
-
-def test_a_graph_whose_values_are_lost_is_resubmitted_a_limited_number_of_times(work: OpenWork) -> None:
-    sink = Sink()
-    made = graph({101: sink})
-    work.add_graph(made)
-    said(work)
-    for _ in range(TRIES_MOST - 1):
-        work.large.on_objects([lost(made.spec.graph_id)])
-        assert said(work) == [made.spec, *made.nodes_to_send()]
-    work.large.on_objects([lost(made.spec.graph_id)])
-    assert said(work) == [GraphTaskCancel(made.spec.graph_id)]
-    assert sink.ends == [("failed", MissingObjects)]
-
-
-def test_a_lost_result_of_an_open_graph_is_recomputed_after_the_graph_has_ended(work: OpenWork) -> None:
-    made = graph({101: Sink(), 102: Sink()})
-    work.add_graph(made)
-    work.on_results([result(101, size=80_000)])
-    reader = Reader(work, 101)
-    said(work)
-    work.large.on_objects([lost(task_id(101))])
-    assert (said(work), reader.ends) == ([], [])
-    work.on_results([result(102)])
-    assert made.spec in said(work)
-    work.on_results([result(101, payload=b"again")])
-    assert reader.ends == [("delivered", b"again")]

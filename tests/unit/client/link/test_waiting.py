@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scaler import starters
-from scaler.client.calls.entry import GraphEntry
+from scaler.client.calls.entry import GraphCalls
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.waiting import (
     ASK_SECONDS_MOST,
@@ -25,9 +25,9 @@ from scaler.client.link.waiting import (
     advised,
 )
 from scaler.endpoint import Endpoint
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.transport.lookup import Lookup
-from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NO_WORKER, NOT_ABLE, TRANSFER, WINDOW, WORKER
 from tests.unit.transport.test_lookup import UNKNOWN
@@ -159,7 +159,7 @@ def test_a_question_about_a_task_may_wait_for_a_scheduler(scene: Scene) -> None:
     scene.questions.ask(task_id, scene.answers.append, None, may_connect=True)
     scene.work.out.clear()
     scene.questions.resend()
-    assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]
+    assert scene.asked() == [ExplainRequest(task_id)]
     assert scene.answers == []
 
 
@@ -180,7 +180,7 @@ def test_the_explanation_of_a_task_counts_arguments_in_transfer(scene: Scene) ->
 def test_the_explanation_of_a_task_is_requested_and_delivered_once(scene: Scene) -> None:
     task_id = scene.add(1)
     scene.ask(task_id, Lane())
-    assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]
+    assert scene.asked() == [ExplainRequest(task_id)]
     answer = ExplainResponse(task_id, "inactive", NO_WORKER, "start scaler_cluster ADDRESS")
     scene.questions.on_answers([answer, answer])
     assert scene.answers == [replace(answer, sentence="start scaler_cluster tcp://here:1")]
@@ -219,14 +219,15 @@ def test_advice_is_about_the_cluster_of_this_client(
     assert "this client has started the scheduler" in what_to_check("tcp://here:1")
 
 
-def test_the_explanation_of_a_node_is_requested_by_graph_and_position(scene: Scene) -> None:
-    nodes = [GraphNode(GRAPH_ID, TaskId(bytes([n]) * 16), FUNCTION.object_id, b"", b"", b"", n == 1) for n in range(2)]
-    graph = GraphEntry(GraphTask(GRAPH_ID, 2), nodes, [FUNCTION], (), ())
-    graph.sinks[nodes[1].task_id] = Sink()
+def test_the_explanation_of_a_task_of_a_graph_is_requested_by_graph_and_position(scene: Scene) -> None:
+    task_ids = [TaskId(GRAPH_ID[:8] + n.to_bytes(8, "big")) for n in range(2)]
+    tasks = [Task(task_id, FUNCTION.object_id, b"", b"", graph_id=GRAPH_ID, graph_tasks=2) for task_id in task_ids]
+    graph = GraphCalls(GRAPH_ID, tasks, [FUNCTION])
+    graph.sinks[task_ids[1]] = Sink()
     scene.work.add_graph(graph)
-    scene.ask(nodes[1].task_id, Lane())
-    assert scene.asked() == [ExplainRequest(nodes[1].task_id, GRAPH_ID, 1)]
-    assert scene.work.oldest() == nodes[1].task_id
+    scene.ask(task_ids[1], Lane())
+    assert scene.asked() == [ExplainRequest(task_ids[1], GRAPH_ID)]
+    assert scene.work.oldest() == task_ids[1]
 
 
 def test_in_a_new_session_questions_about_open_tasks_are_sent_again(scene: Scene) -> None:
@@ -236,7 +237,7 @@ def test_in_a_new_session_questions_about_open_tasks_are_sent_again(scene: Scene
     scene.work.on_results([TaskResult(first, 0, b"", 0)])
     scene.work.out.clear()
     scene.questions.resend()
-    assert scene.asked() == [ExplainRequest(second, GraphId(NO_ID))]
+    assert scene.asked() == [ExplainRequest(second)]
 
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))

@@ -16,7 +16,7 @@ from scaler.wire.codec.codec import decode, encode, encode_message
 from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds
 from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphNode, Task
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import NEEDED_MOST, ROWS_MOST, Batch, FixedRows, UpperLimit
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, DrainRequest, WorkerHello
@@ -41,7 +41,7 @@ HELLO = WorkerHello(1, "0", "3", "3", NO_ID, "a", b"")
 
 def test_ids_and_records_are_rows() -> None:
     assert {param.values[2] for param in ROWS} == {
-        *("object_ids", "dependencies", "held", "held_owners", "profile", "sizes"),
+        *("object_ids", "inputs", "dependencies", "held", "held_owners", "profile", "sizes"),
         *("workers", "processors", "bins", "functions", "runs"),
     }
 
@@ -89,10 +89,10 @@ def test_the_number_of_rows_is_bounded() -> None:
     [
         (AGENT_TO_SCHEDULER, replace(HELLO, held=bytes((HELD_MOST + 1) * HELD_RUN.size))),
         (CLIENT_TO_SCHEDULER, Task(TaskId(NO_ID), ObjectId(NO_ID), b"", bytes((NEEDED_MOST + 1) * ID_BYTES))),
-        (CLIENT_TO_SCHEDULER, replace(default_item(GraphNode), object_ids=bytes((NEEDED_MOST + 1) * ID_BYTES))),
-        (CLIENT_TO_SCHEDULER, replace(default_item(GraphNode), dependencies=bytes((NEEDED_MOST + 1) * 4))),
+        (CLIENT_TO_SCHEDULER, replace(default_item(Task), dependencies=bytes((NEEDED_MOST + 1) * 4))),
+        (CLIENT_TO_SCHEDULER, replace(default_item(Task), inputs=bytes((NEEDED_MOST + 1) * ID_BYTES))),
     ],
-    ids=["held", "objects of a task", "objects of a node", "dependencies"],
+    ids=["held", "objects of a task", "dependencies", "inputs"],
 )
 def test_items_with_too_many_names_cannot_be_encoded(direction: Direction, item: Any) -> None:
     with pytest.raises(ProtocolError, match="rows"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scaler.ids import GraphId
+from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.accounts import NUMBER_MOST, account_in, account_of, number_of, owner_of, tag_of
-from scaler.wire.messages.client import GraphTask
+from scaler.wire.messages.client import Task
 
 
 def test_an_account_keeps_its_owner_tag_and_number() -> None:
@@ -12,7 +12,8 @@ def test_an_account_keeps_its_owner_tag_and_number() -> None:
         for number in (0, 7, NUMBER_MOST):
             account = account_of(tag, number)
             assert (owner_of(account), number_of(account)) == (tag, number)
-            assert account_in(GraphTask(GraphId(bytes(16)), 1, account=number, owner=tag)) == account
+            task = Task(TaskId(bytes(16)), ObjectId(bytes(16)), b"", b"", account=number, owner=tag)
+            assert account_in(task) == account
 
 
 def test_a_tag_depends_on_the_name_alone() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.wire.messages.client import ClientHeartbeat, ClientResting, GraphNode, Task, TaskCancel
-from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction
+from scaler.wire.messages.client import ClientHeartbeat, ClientResting, InputResult, Task, TaskCancel
+from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 from scaler.wire.session.lane import LARGE_BYTES, BulkLane
 
@@ -24,12 +24,24 @@ def task(number: int, *objects: int) -> Task:
     return Task(TaskId(numbered(number)), ObjectId(numbered(99)), b"", b"".join(map(numbered, objects)))
 
 
-def node(number: int, graph: int) -> GraphNode:
-    return GraphNode(GraphId(numbered(graph)), TaskId(numbered(number)), ObjectId(numbered(99)), b"", b"", b"", 1)
+def in_graph(number: int, graph: int, *objects: int) -> Task:
+    return replace(task(number, *objects), graph_id=GraphId(numbered(graph)))
+
+
+def needing(number: int, *inputs: int) -> Task:
+    return replace(task(number), inputs=b"".join(map(numbered, inputs)))
 
 
 def cancel(number: int) -> TaskCancel:
     return TaskCancel(TaskId(numbered(number)))
+
+
+def cancel_graph(number: int, graph: int) -> TaskCancel:
+    return TaskCancel(TaskId(numbered(number)), graph_id=GraphId(numbered(graph)))
+
+
+def ended(number: int) -> InputResult:
+    return InputResult(TaskId(numbered(number)), TaskStatus.SUCCESS, b"value")
 
 
 def lane(*items: Any) -> BulkLane:
@@ -66,14 +78,27 @@ def test_an_item_follows_the_item_that_it_names_until_that_is_sent() -> None:
 
 
 def test_a_graph_stays_together() -> None:
-    bulk = lane(stored(1), node(2, 7))
-    assert bulk.is_followed_by(node(3, 7))
-    assert not bulk.is_followed_by(node(3, 8))
+    bulk = lane(stored(1), in_graph(2, 7, 1))
+    assert bulk.is_followed_by(in_graph(3, 7))
+    assert bulk.is_followed_by(cancel_graph(4, 7))
+    assert not bulk.is_followed_by(in_graph(3, 8))
+    assert not bulk.is_followed_by(cancel_graph(4, 8))
+    assert not bulk.is_followed_by(task(3))
 
 
-def test_sending_many_nodes_of_a_graph_takes_linear_time() -> None:
-    bulk = lane(stored(1), *[node(number, 7) for number in range(2, 20_000)])
+def test_sending_many_tasks_of_a_graph_takes_linear_time() -> None:
+    bulk = lane(stored(1), *[in_graph(number, 7) for number in range(2, 20_000)])
     assert len(left(bulk)) == 19_999
+
+
+def test_a_task_follows_its_inputs_and_the_results_of_its_other_inputs_follow_it() -> None:
+    bulk = lane(stored(1), task(2, 1), needing(3, 2, 8))
+    assert bulk.is_followed_by(needing(4, 9, 3))
+    assert bulk.is_followed_by(ended(8))
+    assert not bulk.is_followed_by(needing(4, 8))
+    assert not bulk.is_followed_by(ended(9))
+    left(bulk)
+    assert not any(map(bulk.is_followed_by, (needing(4, 3), ended(8))))
 
 
 def test_large_items_are_sent_in_chunks_and_small_items_together() -> None:
@@ -89,6 +114,15 @@ def test_a_cancel_withdraws_a_task_and_the_objects_created_only_for_it() -> None
     bulk = lane(stored(1), task(2, 1), stored(3), stored(4), task(5, 3, 4), task(6, 4))
     assert bulk.withdraw(cancel(5))
     assert left(bulk) == [stored(1), task(2, 1), stored(4), task(6, 4)]
+
+
+def test_tasks_of_a_graph_are_not_withdrawn() -> None:
+    """Otherwise the positions of later tasks would be wrong."""
+    bulk = lane(stored(1), in_graph(2, 7, 1), task(3, 1))
+    assert not bulk.withdraw(cancel(2))
+    assert not bulk.withdraw(cancel_graph(2, 7))
+    assert not bulk.withdraw(cancel_graph(3, 7))
+    assert left(bulk) == [stored(1), in_graph(2, 7, 1), task(3, 1)]
 
 
 def test_all_items_of_a_lane_can_be_withdrawn() -> None:

@@ -1,0 +1,407 @@
+"""Tasks that need results of other tasks by id, against the whole scheduler; each step of the simulation is audited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scaler.actors.dependencies.input_values import WORTH_A_PLACE_BYTES
+from scaler.ids import ClientId, GraphId, ObjectId, TaskId, public_id
+from scaler.keys.allowed import OwnerTerms
+from scaler.pickling.serialization import OBJECT, VALUE, argument_block
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, InputResult, Task
+from scaler.wire.messages.common import ObjectRequest, TaskStatus
+from scaler.wire.messages.vocabulary import WORKER
+from scaler.wire.messages.worker import RunTask
+from tests.support.configs import scheduler_config
+from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
+from tests.unit.actors.dependencies.conftest import (
+    await_results,
+    by_task,
+    large,
+    leave_and_check,
+    slow,
+    task,
+    task_id,
+)
+
+
+def very_large(_run: RunTask) -> Outcome:
+    return Outcome(payload=b"", frames=(b"large" * WORTH_A_PLACE_BYTES,))
+
+
+def requested(client: SimulatedClient) -> list[ObjectId]:
+    """Return the results that the scheduler has requested from a client."""
+    return [request.object_id for request in client.said(ObjectRequest)]
+
+
+def test_a_task_runs_when_the_results_that_it_needs_have_arrived(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    first, second = client.submit(2)
+    third = client.submit_with_results(first, second)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert agent.started[-1].task_id == third
+    assert agent.started[-1].payload == argument_block(VALUE, b"done") * 2
+    assert client.said(ObjectRequest) == []  # the values did not pass through the client
+    leave_and_check(simulation, client)
+
+
+def test_tasks_that_each_need_the_task_before_run_in_order(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    row = client.submit(1)
+    for _ in range(5):
+        row.append(client.submit_with_results(row[-1]))
+    simulation.advance(10.0)
+    assert [run.task_id for run in agent.started] == row
+    assert client.said(ObjectRequest) == []
+    leave_and_check(simulation, client)
+
+
+def test_a_large_result_stays_at_its_agent_and_is_read_there(simulation: Simulation) -> None:
+    client = simulation.client()
+    agents = [simulation.agent(1, very_large) for _ in range(2)]
+    (first,) = client.submit(1)
+    second = client.submit_with_results(first)
+    simulation.advance(5.0)
+    (agent,) = (each for each in agents if each.started)
+    assert [(run.task_id, run.object_ids) for run in agent.started] == [(first, b""), (second, first)]
+    assert agent.started[-1].payload == argument_block(OBJECT, first)
+    assert ObjectId(first) in agent.kept
+    assert ObjectId(first) in simulation.tree.objects.objects  # the client has it as well
+    leave_and_check(simulation, client)
+
+
+def test_a_result_that_only_the_client_has_is_requested_from_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    (first,) = client.submit(1)
+    simulation.advance(5.0)
+    result = client.results.pop(first)  # as if it were in transit when the next task is submitted
+    second = client.submit_with_results(first)
+    client.results[first] = result
+    simulation.advance(5.0)
+    assert [request.object_id for request in client.said(ObjectRequest)] == [first]
+    assert agent.started[-1].task_id == second
+    assert agent.started[-1].payload == argument_block(VALUE, b"done")
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_result_that_the_client_has_read_travels_with_the_task(simulation: Simulation, is_large: bool) -> None:
+    client, agent = simulation.client(), simulation.agent(1, very_large if is_large else succeed)
+    (first,) = client.submit(1)
+    simulation.advance(5.0)
+    client.submit_with_results(first)
+    simulation.advance(5.0)
+    assert client.said(ObjectRequest) == []
+    kind, data = (OBJECT, first) if is_large else (VALUE, b"done")
+    assert agent.started[-1].payload == argument_block(kind, data)
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("numbers_tasks", [False, True])
+def test_the_result_of_an_ended_task_of_a_graph_that_still_runs_is_taken_there_if_its_id_tells(
+    simulation: Simulation, *, numbers_tasks: bool
+) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.numbers_tasks = numbers_tasks
+    first, second = (each.task_id for each in client.graphs[client.submit_graph([(), ()], [0, 1])])
+    agent.execute = by_task({second: slow})
+    simulation.advance(10.0)
+    result = client.results.pop(first)  # as if it were in transit
+    third = client.submit_with_results(first)
+    client.results[first] = result
+    simulation.advance(60.0)
+    assert requested(client) == ([] if numbers_tasks else [first])
+    assert agent.started[-1].task_id == third
+    assert agent.started[-1].payload == argument_block(VALUE, b"done")
+    leave_and_check(simulation, client)
+
+
+def test_a_failed_task_fails_the_tasks_that_depend_on_it_directly_or_indirectly(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, lambda _: Outcome(status=TaskStatus.FAILED, payload=b"failure"))
+    (first,) = client.submit(1)
+    second = client.submit_with_results(first)
+    third = client.submit_with_results(second)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.FAILED] * 3
+    assert {client.results[each].payload for each in (first, second, third)} == {b"failure"}
+    leave_and_check(simulation, client)
+
+
+def test_a_failed_result_that_the_client_has_read_fails_a_task_that_needs_it(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, lambda _: Outcome(status=TaskStatus.FAILED, payload=b"failure"))
+    (first,) = client.submit(1)
+    simulation.advance(5.0)
+    second = client.submit_with_results(first)
+    simulation.advance(5.0)
+    assert client.results[second].status == TaskStatus.FAILED
+    leave_and_check(simulation, client)
+
+
+def test_a_cancelled_task_cancels_the_tasks_that_need_it(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, slow)
+    (first,) = client.submit(1)
+    client.submit_with_results(first)
+    simulation.advance(1.0)
+    client.cancel(first)
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.CANCELED] * 2
+    leave_and_check(simulation, client)
+
+
+def test_cancelling_a_waiting_task_leaves_the_task_that_it_needs_running(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, slow)
+    (first,) = client.submit(1)
+    second = client.submit_with_results(first)
+    simulation.advance(1.0)
+    client.cancel(second)
+    simulation.advance(60.0)
+    assert client.statuses([first, second]) == [TaskStatus.SUCCESS, TaskStatus.CANCELED]
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("numbers_tasks", [False, True])
+@pytest.mark.parametrize("state", ["waits", "runs"])
+def test_a_task_can_need_an_open_task_of_a_graph_that_the_client_wants_too(
+    simulation: Simulation, *, numbers_tasks: bool, state: str
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    client.numbers_tasks = numbers_tasks
+    client.submit_graph([(), (0,)], [0, 1])
+    simulation.advance(0.05 if state == "waits" else 0.15)
+    last = client.submit_with_results(client.submitted[1])
+    simulation.advance(5.0)
+    assert [run.task_id for run in agent.started] == client.submitted
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert requested(client) == ([client.submitted[1]] * 2 if state == "waits" and not numbers_tasks else [])
+    assert client.statuses([last]) == [TaskStatus.SUCCESS]
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("execute", [succeed, large])
+@pytest.mark.parametrize(
+    ("waits", "numbers_tasks"),
+    [
+        ("while it waits", True),  # else the scheduler does not find it
+        *[("while it runs", each) for each in (False, True)],
+        *[("since it was dropped", each) for each in (False, True)],
+        *[("since its graph ended", each) for each in (False, True)],
+    ],
+)
+def test_a_task_can_need_an_unwanted_result_of_a_graph(
+    simulation: Simulation, *, numbers_tasks: bool, execute: Execute, waits: str
+) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.numbers_tasks = numbers_tasks
+    shape = [(), (), (0,), (2,)]
+    nodes = [each.task_id for each in client.graphs[client.submit_graph(shape, [1, 3])]]
+    agent.execute = by_task({nodes[0]: execute, nodes[1]: slow, nodes[2]: execute})
+    seconds = {"while it waits": 0.05, "while it runs": 0.15, "since it was dropped": 1.0}
+    simulation.advance(seconds.get(waits, 100.0))
+    last = client.submit_with_results(nodes[2])
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert {run.task_id for run in agent.started} == {*nodes, last}
+    kind = (VALUE, b"done") if execute is succeed else (OBJECT, nodes[2])
+    assert agent.started[-1].payload == argument_block(*kind)
+    assert client.surplus == []
+    leave_and_check(simulation, client)
+
+
+def test_a_task_that_needs_a_result_is_explained_by_the_task_that_it_waits_for(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, slow)
+    (first,) = client.submit(1)
+    second = client.submit_with_results(first)
+    third = client.submit_with_results(second)
+    simulation.advance(1.0)
+    client.say(ExplainRequest(third))
+    simulation.run()
+    (answer,) = client.said(ExplainResponse)
+    assert (answer.task_id, answer.waits_for) == (third, WORKER)
+    name = public_id(second).hex()[:8]
+    assert answer.sentence.startswith(f"it has waited for 1 s for the result of task #{name}, which runs")
+    client.cancel(first)
+    simulation.advance(1.0)
+    leave_and_check(simulation, client)
+
+
+def test_tasks_with_results_as_arguments_are_resubmitted_to_another_scheduler(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, slow)
+    (first,) = client.submit(1)
+    second = client.submit_with_results(first)
+    third = client.submit_with_results(second)
+    simulation.advance(1.0)
+    simulation.restart()
+    for peer in simulation.peers:
+        peer.connect()
+    simulation.advance(200.0)
+    assert client.statuses([first, second, third]) == [TaskStatus.SUCCESS] * 3
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("state", ["waits", "runs"])
+def test_a_cancelled_graph_cancels_the_tasks_in_no_graph_that_need_its_tasks(
+    simulation: Simulation, state: str
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.numbers_tasks = True
+    nodes = [each.task_id for each in client.graphs[client.submit_graph([(), (0,), (1,)], [0, 2])]]
+    needed = nodes[0 if state == "runs" else 1]
+    second = client.submit_with_results(needed)
+    third = client.submit_with_results(second)
+    simulation.advance(1.0)
+    client.cancel(nodes[2])
+    simulation.advance(1.0)
+    assert client.statuses([nodes[0], nodes[2], second, third]) == [TaskStatus.CANCELED] * 4
+    assert agent.queued == []
+    leave_and_check(simulation, client)
+
+
+def test_a_task_whose_input_arrives_later_waits_for_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    first, second = task(client, 1), task(client, 2, 1, inputs=task_id(1))
+    ids = await_results(client, first, second)
+    client.say(second)
+    simulation.advance(1.0)
+    assert (requested(client), agent.started) == ([first.task_id], [])
+    client.say(first)
+    simulation.advance(1.0)
+    assert [run.task_id for run in agent.started] == ids
+    assert client.statuses(ids) == [TaskStatus.SUCCESS] * 2
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize(("bound", "is_one_message"), [("quota", False), ("quota", True), ("client", False)])
+def test_a_needed_task_starts_although_the_tasks_that_wait_for_it_exhaust_the_bounds(
+    bound: str, *, is_one_message: bool
+) -> None:
+    simulation = Simulation(scheduler_config(client_tasks=1 if bound == "client" else 100))
+    if bound == "quota":
+        simulation.tree.directory.owners.of("alice", OwnerTerms(tasks=2))
+    client, agent = simulation.client(user="alice"), simulation.agent(1)
+    needed = task(client, 1)
+    waiting = [task(client, number, 1, inputs=needed.task_id) for number in (2, 3)]
+    ids = await_results(client, needed, *waiting)
+    if is_one_message:
+        client.say(*waiting, needed)
+    else:
+        client.say(*waiting)
+        simulation.advance(1.0)
+        client.say(needed)
+    simulation.advance(5.0)
+    assert agent.started[0].task_id == needed.task_id
+    assert client.statuses(ids) == [TaskStatus.SUCCESS] * 3
+    leave_and_check(simulation, client)
+
+
+def test_a_held_task_starts_once_tasks_that_exhaust_the_quota_need_it(simulation: Simulation) -> None:
+    """Tasks of a client that had another scheduler are held until its agents are back. A graph is not held."""
+    simulation.tree.directory.owners.of("alice", OwnerTerms(tasks=2))
+    client = SimulatedClient(simulation, ClientId(simulation.new_id(b"client")))
+    client.user, client.was_welcome = "alice", True
+    simulation.peers.append(client)
+    client.connect()
+    simulation.run()
+    (held,) = client.submit(1)
+    also_held = client.submit_with_results(held)
+    of_graph = {"graph_id": GraphId(b"g" * 16), "graph_tasks": 2}
+    graph = [task(client, number, 1, inputs=also_held, **of_graph) for number in (1, 2)]
+    ids = await_results(client, *graph)
+    client.say(*graph)
+    simulation.advance(5.0)
+    simulation.agent(1)
+    simulation.advance(5.0)
+    assert client.statuses([held, also_held, *ids]) == [TaskStatus.SUCCESS] * 4
+    leave_and_check(simulation, client)
+
+
+def test_a_needed_task_that_the_scheduler_refuses_fails_the_tasks_that_need_it(simulation: Simulation) -> None:
+    other, client = simulation.client(), simulation.client()
+    taken = other.create(b"an object of another client")
+    first, second = replace(task(client, 1), task_id=TaskId(taken)), task(client, 2, 1, inputs=taken)
+    ids = await_results(client, first, second)
+    client.say(second)
+    simulation.advance(1.0)
+    client.say(first)
+    simulation.advance(1.0)
+    assert client.statuses(ids) == [TaskStatus.MISSING_OBJECTS] * 2
+    other.leave()
+    leave_and_check(simulation, client)
+
+
+def test_a_stored_result_that_its_client_submits_again_starts_the_tasks_that_need_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, large)
+    (first,) = client.submit(1)
+    simulation.advance(1.0)
+    known = client.results.pop(first)
+    client.open[first] = client.calls[first]  # as if its result were in transit
+    second = client.submit_with_results(first)
+    client.say(client.calls[first])
+    simulation.advance(5.0)
+    assert client.results == {first: replace(known, duration_us=0), second: client.results[second]}
+    assert [run.task_id for run in agent.started] == [first, second]
+    leave_and_check(simulation, client)
+
+
+def test_a_task_can_need_a_row_of_a_range(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    agent.takes_rows = True
+    payload = b"".join(len(row).to_bytes(4, "little") for row in (b"one", b"two")) + b"onetwo"
+    first = TaskId(bytes(16))
+    rows = Task(first, client.function_id, payload, b"", rows=2)
+    row = TaskId(bytes(15) + b"\1")
+    client.open[first] = rows
+    client.say(rows)
+    simulation.run()
+    second = client.submit_with_results(row)
+    client.open[row] = rows
+    simulation.advance(0.05)
+    assert client.statuses([second]) == [None]
+    simulation.advance(5.0)
+    assert client.statuses([second]) == [TaskStatus.SUCCESS]
+
+
+def test_a_range_whose_first_row_is_needed_keeps_to_the_bounds_and_is_checked(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    ids = await_results(client, task(client, 1), task(client, 2, 1, inputs=task_id(1)))
+    client.say(task(client, 2, 1, inputs=task_id(1)), replace(task(client, 1), rows=3))
+    simulation.advance(1.0)
+    assert client.statuses(ids) == [TaskStatus.INTERNAL_ERROR] * 2
+    assert agent.started == []
+    leave_and_check(simulation, client)
+
+
+def test_an_object_of_another_owner_is_no_result_of_a_task(simulation: Simulation) -> None:
+    other, client = simulation.client(user="bob"), simulation.client(user="alice")
+    client_peer = simulation.tree.directory.peers["client", client.client_id]
+    client_peer.is_admin = False
+    foreign = other.create(b"secret")
+    waiting = task(client, 1, 1, inputs=foreign)
+    (waiting_id,) = await_results(client, waiting)
+    client.say(waiting, InputResult(TaskId(foreign), TaskStatus.SUCCESS, b"", 6))
+    simulation.advance(1.0)
+    assert client.statuses([waiting_id]) == [TaskStatus.MISSING_OBJECTS]
+    other.leave()
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.SUCCESS])
+def test_answers_that_no_task_awaits_are_ignored(simulation: Simulation, status: TaskStatus) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    (first,) = client.submit(1)
+    second = client.submit_with_results(first)
+    client.say(InputResult(task_id(1), status, b"other"))
+    simulation.advance(0.15)
+    client.say(InputResult(first, status, b"other"), InputResult(second, status, b"other"))
+    simulation.advance(1.0)
+    assert client.statuses([first, second]) == [TaskStatus.SUCCESS] * 2
+    assert agent.started[-1].payload == argument_block(VALUE, b"done")
+    leave_and_check(simulation, client)

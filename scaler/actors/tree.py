@@ -151,6 +151,7 @@ class SchedulerTree:
             supplier_of=self.objects.supplier_of,
             maker_of=self.objects.maker_of,
             result_bytes=self.objects.result_bytes,
+            function_name=self.objects.function_name,
             awaited_by=self.objects.awaited_by,
             audit=self._audit,
         )

@@ -33,7 +33,7 @@ def test_a_block_is_recorded_with_its_graph(client: Client, tmp_path: Path) -> N
     with client.trace(path):
         client.map(nap, [(0.05,)] * 10)
         client.get({"a": (nap, 0.3), "b": (nap, 0.3), "c": (max, "a", "b")}, ["c"])
-    runs = [event for event in drawn(path, "X") if event["name"] == "nap"]
+    runs = [event for event in drawn(path, "X") if event["name"] in ("nap", "a", "b")]
     assert len(runs) == 12
     assert {event["args"]["state"] for event in runs} == {"success"}
     assert len({event["tid"] for event in runs}) >= 2

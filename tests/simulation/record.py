@@ -180,6 +180,8 @@ class Record:
             needed = (one.processor, other.processor)
         if any(self._may_be_lost(each, until) for each in self._all_dependents(key)):
             return True
+        if key in self.dependents and self._was_made_for_others(older, until):
+            return True
         if key in self.single and self._is_kept_elsewhere(key, older, since, until):
             return False
         return self._was_lost(script, needed, since, until)
@@ -215,6 +217,15 @@ class Record:
             new = {each for of in new for each in self.dependents.get(of, ())} - found
             found |= new
         return found
+
+    def _was_made_for_others(self, run: Start, until: float) -> bool:
+        """Return whether the result of an earlier run was lost, so that this run may have been for a task that needs
+        the result, and not for who reads it.
+        """
+        ordered_at = self._ordered_at(run)
+        earlier = [start for start in self.starts[run.script.key] if self._ordered_at(start) < ordered_at]
+        before = max(earlier, key=self._ordered_at, default=None)
+        return before is not None and self._was_lost(run.script, before.needed, self._ordered_at(before), until)
 
     def _may_be_lost(self, key: str, until: float) -> bool:
         """Return whether the last run of a task, or its result, may have been lost before `until`: when it runs again,
@@ -331,7 +342,8 @@ class Record:
             ViolationError: if it should have been interrupted long before.
         """
         now, since = self.world.now, self.canceled.get(key, inf)
-        self.ends[key] = now
+        if any(start.attempt == attempt for start in self.starts.get(key, ())):  # else it had not begun
+            self.ends[key] = now
         if is_canceled:
             self.canceled_runs.add((key, attempt))
         elif self.is_single:

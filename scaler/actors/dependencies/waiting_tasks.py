@@ -267,7 +267,7 @@ class WaitingTasks:
         """Count a task as a user of the results that it needs. Return the first need that has failed, if any."""
         node.needs, missing, failed = needs, 0, None
         for need in needs:
-            if need.status >= _SUCCESS and need.was_dropped:
+            if need.status >= _SUCCESS and need.was_dropped and not self._use_stored(need):
                 self._await(need)
             need.n_users += 1
             if need.status < _SUCCESS:
@@ -304,8 +304,19 @@ class WaitingTasks:
         if graph is not None:
             node = graph.find(task_id, index_of(task_id))
         if node is None:
-            node = self._by_id[task_id] = WaitingTask(task_id)
+            node = WaitingTask(task_id)
+            if not self._use_stored(node):
+                self._by_id[task_id] = node
         return node
+
+    def _use_stored(self, node: WaitingTask) -> bool:
+        """Keep the result of a task for other tasks, if it is stored for the client. Return whether it is."""
+        stored = self._objects.result_of(node.task_id) if node.status <= _SUCCESS else None
+        if stored is None:
+            return False
+        node.status, node.size = _SUCCESS, stored.size
+        self._values.hold_stored(node)
+        return True
 
     def is_awaited(self, task_id: TaskId) -> bool:
         """Return whether tasks need the result of a task that is not here. It may start beyond all bounds."""

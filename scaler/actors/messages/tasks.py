@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from scaler.actors.vocabulary.needs import NO_OFFER, Needs, Offer
 from scaler.actors.vocabulary.task_states import READY, State, shown_state
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.pickling.serialization import Frames
@@ -268,7 +269,15 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 SHOWN_SECONDS = 1.0
 """A shorter wait is not mentioned in explanations."""
+ID_SHOWN = 8
+"""The number of hex digits of a short id that texts contain."""
 UINT64_MOST = 2**64 - 1
+
+
+def shown_task(task_id: TaskId, name: str = "") -> str:
+    """Return how texts name a task: by its name, if that is known, and its short id."""
+    short_id = public_id(task_id).hex()[:ID_SHOWN]
+    return f"task {name} ({short_id})" if name else f"task {short_id}"
 
 
 @message
@@ -291,6 +300,10 @@ class ExplainTask:
     asked_at: float = 0.0
     is_wanted: bool = False
     graph_id: GraphId = NO_GRAPH
+
+    def with_name(self, task_id: TaskId, name: str) -> ExplainTask:
+        """Return this question with the name of a task, if the start of the answer has only its short id."""
+        return replace(self, because=self.because.replace(shown_task(task_id), shown_task(task_id, name)))
 
     def answer(
         self, state: State, found: tuple[Reason, str], tries: Tries = NOT_KNOWN, worker: str = "", seconds: float = 0.0

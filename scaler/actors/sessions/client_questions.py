@@ -14,9 +14,9 @@ from scaler.actors.dependencies.waits import follow
 from scaler.actors.messages.tasks import ExplainForAdmin, ExplainTask
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.tasks.open_tasks import OpenTasks
-from scaler.actors.vocabulary.directory import Directory
 from scaler.actors.vocabulary.peer import Peer
 from scaler.actors.vocabulary.recent_runs import RecentRuns
+from scaler.actors.vocabulary.services import Services
 from scaler.ids import PREFIX_BYTES, TaskId, index_of
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
@@ -31,13 +31,14 @@ class ClientQuestions:
         self,
         session: ActorRef,
         peer: Peer,
-        directory: Directory,
+        services: Services,
         put: Callable[[Any], None],
         open_tasks: OpenTasks[TaskId],
         held: HeldTasks,
         waiting: WaitingTasks,
     ) -> None:
-        self._session, self._peer, self._directory, self._put = session, peer, directory, put
+        self._session, self._peer, self._directory, self._put = session, peer, services.directory, put
+        self._function_name = services.function_name
         self._open_tasks, self._held, self._waiting = open_tasks, held, waiting
 
     def ask(self, request: ExplainRequest, now: float) -> None:
@@ -71,7 +72,7 @@ class ClientQuestions:
         elif task is not None and not task.is_stopped():
             task.send(question)
         elif waiting is not None:
-            follow(question, waiting, self._task, self._held.__contains__)
+            follow(question, waiting, self._task, self._held.__contains__, self._function_name)
         else:
             return False
         return True

@@ -155,7 +155,7 @@ class ClientSession(Session):
         )  # fmt: skip
         own = (self._tasks, self._held, self._waiting)
         self._bounds = TaskBounds(*own, owner, peer, services, self._audit)
-        self._questions = ClientQuestions(session, peer, services.directory, put, *own)
+        self._questions = ClientQuestions(session, peer, services, put, *own)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsReturned())
             self._object_store.send(OwnerResubmits(self._client_id))

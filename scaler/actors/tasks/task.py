@@ -493,6 +493,10 @@ class TaskActor(Actor):
         """Forward a question to the worker proxy of the task or, if it is ready, to the balancer; else answer it."""
         if question.is_wanted:
             self._wanted = question
+        if question.because:
+            task_id, function_id = self._spec.task_id, self._spec.function_id
+            name = self._spec.name or self._context.services.function_name(function_id)
+            question = question.with_name(task_id, name)
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is states.READY:

@@ -76,6 +76,10 @@ def _no_result(_object_id: ObjectId, _client: ClientId) -> int | None:
     return None
 
 
+def _no_name(_function_id: ObjectId) -> str:
+    return ""
+
+
 def _nothing_awaited(_host: ActorRef) -> set[ObjectId]:
     return set()
 
@@ -112,6 +116,8 @@ class Services:
     """returns the client whose task has this object as its result; None if the object is not a result, or is unknown"""
     result_bytes: Callable[[ObjectId, ClientId], int | None] = _no_result
     """returns the size of a result that a client has not dropped; None if the result is lost or unknown"""
+    function_name: Callable[[ObjectId], str] = _no_name
+    """returns the name of a function; empty if the function is not stored"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has requested and that have not been sent to the agent"""
     audit: WriteAudit = no_audit

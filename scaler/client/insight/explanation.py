@@ -5,18 +5,15 @@ Called by futures and clients in the thread of the user, which waits briefly for
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, fields, replace
 
-from scaler.client.calls.entry import node_id
-from scaler.client.calls.inputs import EndedFuture, ResultArgument
+from scaler.client.calls.inputs import EndedFuture
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import Answer
-from scaler.ids import ID_BYTES, GraphId, TaskId, public_id
+from scaler.ids import ID_BYTES, TaskId
 from scaler.texts import described, shown
-from scaler.wire.messages.client import SHOWN_TASKS_MOST, ExplainResponse
+from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
 ANSWER_SECONDS = 2.0
@@ -27,7 +24,6 @@ TIMEOUT_ANSWER_SECONDS = 0.25
 """The longest time by which a `TimeoutError` is delayed by the request for its reason."""
 WORTH_ASKING_SECONDS = 1.0
 """The shortest time-out whose `TimeoutError` gives a reason. Users take shorter time-outs only to poll a future."""
-_SHORT_ID = re.compile("task #([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,23 +123,8 @@ def story_of(
     if answer.waits_for == ENDED:
         return Story(task_id, name, "", ENDED, "this client has no open task with this id: it has ended", answer.worker)
     since = answer.state_ms / 1000 if answer.state_ms else None
-    sentence = _with_name(answer.sentence, task_id, future)
-    known = (answer.waits_for, sentence, answer.worker, answer.tries, answer.past, since)
+    known = (answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past, since)
     return Story(task_id, name, answer.state or "inactive", *known)
-
-
-def _with_name(sentence: str, task_id: TaskId, future: object) -> str:
-    """Return a sentence with the name of the needed task that it names by its short id."""
-    found = _SHORT_ID.search(sentence)
-    if found is None or not isinstance(future, ResultArgument):
-        return sentence
-    needs = [(each.task_id, f"{each.name} ({label})") for label, each in future.needs]
-    keys = future.keys if len(future.keys) <= SHOWN_TASKS_MOST else ()
-    by_index = keys.items() if isinstance(keys, Mapping) else enumerate(keys)
-    needs += [(node_id(GraphId(task_id), index), key) for index, key in by_index]
-    names = (name for needed, name in needs if public_id(needed).hex().startswith(found[1]))
-    name = next(names, "")
-    return sentence.replace(found[0], f"task {name}" if name else found[0])
 
 
 def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:

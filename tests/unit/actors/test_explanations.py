@@ -192,7 +192,7 @@ def test_a_task_of_a_graph_is_explained_by_the_first_task_that_it_needs(simulati
     simulation.run()
     answer = ask(simulation, client, last, graph_id)
     assert (answer.state, answer.waits_for) == ("inactive", NO_WORKER)
-    needed = f"task #{public_id(client.graphs[graph_id][1].task_id).hex()[:8]}, "
+    needed = f"task function ({public_id(client.graphs[graph_id][1].task_id).hex()[:8]}), "
     assert answer.sentence.startswith(f"it needs the results of 2 of 2 other tasks; one of them, {needed}")
     simulation.agent(1, slow)
     simulation.advance(0.1)
@@ -215,7 +215,9 @@ def test_an_explanation_says_how_long_a_task_and_the_task_that_it_needs_have_wai
     simulation.advance(40.0)
     answer = ask(simulation, client, client.submitted[-1], graph_id)
     needed = public_id(client.graphs[graph_id][0].task_id).hex()[:8]
-    assert answer.sentence.startswith(f"it has waited for 40 s for the result of task #{needed}, which waits: ")
+    assert answer.sentence.startswith(
+        f"it has waited for 40 s for the result of task function ({needed}), which waits: "
+    )
     assert answer.sentence.endswith("; that task has waited for 39 s")
     assert 39_000 <= answer.state_ms <= 40_000
 

@@ -335,16 +335,19 @@ def test_tasks_whose_inputs_have_ended_run_before_waiting_tasks(simulation: Simu
     assert [run.task_id for run in agent.started] == [*nodes[:2], nodes[5], *nodes[2:5], other]
 
 
-def test_a_refused_task_fails_its_whole_graph_and_no_other_task() -> None:
+def test_a_refused_task_fails_its_whole_graph_and_no_other_task_but_those_that_need_it() -> None:
     simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=1, per_worker_queue_size=1))
     client = simulation.client()
+    client.numbers_tasks = True
     agent = simulation.agent(1, slow)
     (plain,) = client.submit(1)
     simulation.advance(1.0)
     client.submit_graph([(), (), (1,), ()], range(4))
+    alone = [client.submit_with_results(each) for each in client.submitted[1:5]]
     simulation.advance(1.0)
-    assert client.statuses()[1:] == [TaskStatus.NO_WORKER] * 4
-    assert len({client.results[each].payload for each in client.submitted[1:]}) == 1
+    assert client.statuses()[1:] == [TaskStatus.NO_WORKER] * 8
+    assert len({client.results[each].payload for each in client.submitted[1:5]}) == 1
+    assert {split_failed_input(client.results[each].payload)[0] for each in alone} == set(client.submitted[1:5])
     simulation.advance(200.0)
     assert client.statuses([plain]) == [TaskStatus.SUCCESS]
     assert [run.task_id for run in agent.started] == [plain]
@@ -382,6 +385,22 @@ def test_a_cancelled_graph_ends_all_its_tasks_and_frees_the_workers(
     simulation.advance(1.0)
     assert client.statuses() == [TaskStatus.CANCELED] * 5
     assert agent.queued == []
+    assert simulation.graphs() == []
+    leave_and_check(simulation, client)
+
+
+def test_tasks_that_arrive_while_a_task_of_their_cancelled_graph_stops_are_cancelled(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.say(in_graph(client, 1, of=3))
+    simulation.advance(1.0)
+    agent.hang()
+    client.say(TaskCancel(task_id(1), graph_id=GRAPH_ID), in_graph(client, 2, of=3), in_graph(client, 3, of=3))
+    simulation.run()
+    statuses = {result.task_id: result.status for result in client.surplus}
+    assert statuses == {task_id(number): TaskStatus.CANCELED for number in (2, 3)}
+    agent.wake()
+    simulation.run()
+    assert client.surplus[-1].task_id == task_id(1)
     assert simulation.graphs() == []
     leave_and_check(simulation, client)
 

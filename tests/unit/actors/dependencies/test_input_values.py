@@ -108,7 +108,7 @@ def test_a_result_that_many_tasks_need_is_an_object_until_the_last_has_used_it(s
     scene.values.drop(first)
     scene.values.drop(first)
     assert scene.received() == [ReleaseObjects]
-    assert (first.payload, scene.values.stored(first.task_id)) == (b"", None)
+    assert (first.payload, scene.values._stored) == (b"", {})
 
 
 def test_a_wanted_result_stays_as_bytes(scene: Scene) -> None:

@@ -10,8 +10,9 @@ from scaler.actors.dependencies.input_values import WORTH_A_PLACE_BYTES
 from scaler.ids import ClientId, GraphId, ObjectId, TaskId, public_id
 from scaler.keys.allowed import OwnerTerms
 from scaler.pickling.serialization import OBJECT, VALUE, argument_block
-from scaler.wire.messages.client import ExplainRequest, ExplainResponse, InputResult, Task
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, InputResult, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import ObjectRequest, TaskStatus
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.vocabulary import WORKER
 from scaler.wire.messages.worker import RunTask
 from tests.support.configs import scheduler_config
@@ -226,7 +227,7 @@ def test_a_task_that_needs_a_result_is_explained_by_the_task_that_it_waits_for(s
     (answer,) = client.said(ExplainResponse)
     assert (answer.task_id, answer.waits_for) == (third, WORKER)
     name = public_id(second).hex()[:8]
-    assert answer.sentence.startswith(f"it has waited for 1 s for the result of task #{name}, which runs")
+    assert answer.sentence.startswith(f"it has waited for 1 s for the result of task function ({name}), which runs")
     client.cancel(first)
     simulation.advance(1.0)
     leave_and_check(simulation, client)
@@ -351,22 +352,21 @@ def test_a_stored_result_that_its_client_submits_again_starts_the_tasks_that_nee
     leave_and_check(simulation, client)
 
 
-def test_a_task_can_need_a_row_of_a_range(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1)
-    agent.takes_rows = True
-    payload = b"".join(len(row).to_bytes(4, "little") for row in (b"one", b"two")) + b"onetwo"
-    first = TaskId(bytes(16))
-    rows = Task(first, client.function_id, payload, b"", rows=2)
-    row = TaskId(bytes(15) + b"\1")
-    client.open[first] = rows
-    client.say(rows)
-    simulation.run()
+def test_a_task_that_needs_a_row_of_a_range_ends_with_the_range(simulation: Simulation) -> None:
+    """The scheduler does not look into the result of a range: it requests the row from the client."""
+    client = simulation.client()
+    first, row = (TaskId(bytes(15) + bytes([number])) for number in range(2))
+    answer = InputResult(row, TaskStatus.CANCELED, b"")
+    client._supply = lambda _row: client.said(TaskResult) and client.say(answer)  # before, the row is open
+    client.say(Task(first, client.function_id, pack([b"one", b"two"]), b"", rows=2))
     second = client.submit_with_results(row)
-    client.open[row] = rows
-    simulation.advance(0.05)
-    assert client.statuses([second]) == [None]
-    simulation.advance(5.0)
-    assert client.statuses([second]) == [TaskStatus.SUCCESS]
+    simulation.advance(1.0)
+    assert requested(client) == [row]
+    client.say(TaskCancel(first, rows=2))
+    simulation.advance(1.0)
+    assert requested(client) == [row, row]
+    assert client.statuses([second]) == [TaskStatus.CANCELED]
+    leave_and_check(simulation, client)
 
 
 def test_a_range_whose_first_row_is_needed_keeps_to_the_bounds_and_is_checked(simulation: Simulation) -> None:

@@ -14,7 +14,7 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ClientHeartbeat, InputResult, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import ObjectRequest, TaskStatus
 from scaler.wire.messages.worker import RunTask
-from tests.support.simulation import SimulatedClient, Simulation
+from tests.support.simulation import SimulatedClient, Simulation, succeed
 from tests.unit.actors.dependencies.conftest import (
     by_task,
     large,
@@ -136,10 +136,12 @@ def test_the_result_of_a_task_that_its_client_reports_as_ended_is_requested(
     leave_and_check(simulation, client)
 
 
+@pytest.mark.parametrize("is_large", [False, True])
 def test_a_task_that_needs_a_resubmitted_graph_gets_its_result_although_the_graph_is_answered(
-    simulation: Simulation,
+    simulation: Simulation, *, is_large: bool
 ) -> None:
-    client, agent = silent_client(simulation), simulation.agent(1, large)
+    """A large result is stored, and only the client has a small one."""
+    client, agent = silent_client(simulation), simulation.agent(1, large if is_large else succeed)
     client.hang()
     client.say(in_graph(client, FIRST, 1))
     simulation.advance(1.0)
@@ -149,12 +151,12 @@ def test_a_task_that_needs_a_resubmitted_graph_gets_its_result_although_the_grap
     simulation.run()
     client.say(task(client, SECOND, 1, inputs=NEEDED))
     simulation.run()
-    assert requested(client) == [NEEDED]  # the client is about to send the graph
+    assert requested(client) == [NEEDED] * (not is_large)  # the client is about to send the graph
     client.say(in_graph(client, FIRST, 1))
     simulation.advance(1.0)
     assert statuses(client, FIRST) == [SUCCESS]
-    assert requested(client) == [NEEDED] * 2
-    client.say(InputResult(NEEDED, SUCCESS, b"", size=11))
+    assert requested(client) == [NEEDED] * 2 * (not is_large)
+    client.say(InputResult(NEEDED, SUCCESS, b"done"))
     simulation.advance(1.0)
     assert [run.task_id for run in agent.started] == [NEEDED, task_id(SECOND)]
     leave_and_check(simulation, client)
@@ -250,4 +252,79 @@ def test_an_unwanted_task_that_was_open_in_the_last_session_can_be_sent_again(si
     simulation.advance(1.0)
     assert [run.task_id for run in agent.started].count(NEEDED) == 2
     assert statuses(client, THIRD) == [SUCCESS]
+    leave_and_check(simulation, client)
+
+
+def test_a_graph_of_a_new_session_starts_when_it_has_arrived(simulation: Simulation) -> None:
+    """The client might have all results that it wants of the graph."""
+    client, agent = silent_client(simulation), simulation.agent(1)
+    client.connect()
+    simulation.run()
+    client.say(in_graph(client, FIRST, 3), in_graph(client, SECOND, 3, 1, dependencies=packed(0)))
+    simulation.advance(10.0)
+    assert agent.started == []
+    client.say(in_graph(client, THIRD, 3))
+    simulation.advance(10.0)
+    assert len(agent.started) == 3
+    assert [statuses(client, each) for each in (FIRST, SECOND, THIRD)] == [[SUCCESS]] * 3
+    leave_and_check(simulation, client)
+
+
+def test_an_open_task_that_the_client_wants_only_in_its_new_session_is_reported(simulation: Simulation) -> None:
+    client = silent_client(simulation)
+    simulation.agent(1, slow)
+    client.say(in_graph(client, FIRST, 2, unwanted=1), in_graph(client, SECOND, 2))
+    simulation.advance(1.0)
+    client.connect()
+    simulation.run()
+    client.say(in_graph(client, FIRST, 2), in_graph(client, SECOND, 2, unwanted=1))
+    simulation.advance(100.0)
+    assert [statuses(client, each) for each in (FIRST, SECOND)] == [[SUCCESS], [SUCCESS]]
+    leave_and_check(simulation, client)
+
+
+def test_a_task_that_its_client_has_sent_alone_does_not_run_with_its_graph_too(simulation: Simulation) -> None:
+    client = silent_client(simulation)
+    client.say(in_graph(client, FIRST, 2), in_graph(client, SECOND, 2, 1, dependencies=packed(0), options=NO_AGENT))
+    agent = simulation.agent(1, located)
+    simulation.advance(1.0)
+    agent.leave()
+    simulation.advance(1.0)
+    assert requested(client) == [NEEDED]
+    client.say(task(client, FIRST))
+    agent = simulation.agent(1, slow)
+    simulation.advance(1.0)
+    client.connect()
+    simulation.run()
+    client.say(in_graph(client, FIRST, 2, unwanted=1), in_graph(client, SECOND, 2, 1, dependencies=packed(0)))
+    simulation.advance(60.0)
+    assert [run.task_id for run in agent.started] == [NEEDED]
+    assert statuses(client, FIRST) == [SUCCESS] * 2
+    client.say(TaskCancel(task_id(SECOND), graph_id=GRAPH))
+    simulation.run()
+    assert statuses(client, SECOND) == [TaskStatus.CANCELED]
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_task_of_an_open_graph_that_is_sent_alone_runs_only_if_its_result_is_gone(
+    simulation: Simulation, *, is_large: bool
+) -> None:
+    client = simulation.client()
+    client.numbers_tasks = True
+    graph_id = client.submit_graph([(), (0,), ()], [1, 2])
+    first, second, busy = (each.task_id for each in client.graphs[graph_id])
+    agents = [simulation.agent(1, by_task({second: located if is_large else succeed, busy: slow})) for _ in range(2)]
+    simulation.advance(1.0)
+    (agent,) = (each for each in agents if busy not in each.queued)
+    agent.leave()
+    other = simulation.agent(1)
+    simulation.run()
+    assert client.lost == ([second] if is_large else [])
+    client.open[second] = client.calls[second]
+    client.say(client.calls[second])
+    simulation.advance(60.0)
+    assert client.open == {}
+    assert [run.task_id for run in other.started] == ([first, second] if is_large else [])
+    assert [result.task_id for result in client.said(TaskResult)].count(second) == 2
     leave_and_check(simulation, client)

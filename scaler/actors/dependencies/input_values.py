@@ -18,7 +18,6 @@ from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import OBJECT, VALUE, Frames, put_results, size_of
 from scaler.wire.messages.columns import ROWS_BYTES_MOST
-from scaler.wire.messages.common import TaskStatus
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """Size of results from which the consumers run where the result was made, if that worker has capacity."""
@@ -122,15 +121,6 @@ class InputValues:
         what = ObjectId(task.task_id), None, "", frames, False
         self._object_store.send(StoreObject(*what, payer=payer, function_id=function_id, task_client=self._client_id))
         self.hold_stored(task)
-
-    def drop(self, task: WaitingTask) -> None:
-        """Drop the result of a task that no other task needs. A small wanted result, and a failure, stay: the first may
-        be sent again, and tasks that need the second may still arrive.
-        """
-        if task.is_stored:
-            self.release(task)
-        if task.unwanted and task.status == TaskStatus.SUCCESS:
-            task.payload = b""
 
     def release(self, task: WaitingTask) -> None:
         """Release the stored result of a task."""

@@ -124,6 +124,7 @@ class TaskGraph:
         nodes: the tasks that have arrived, by position.
         n_received: the tasks received since the client began to send the graph; known ones were sent again.
         n_open: the number of tasks in `nodes` that have not ended.
+        is_complete: whether all tasks of the graph have arrived.
         given_up: after a cancel or a refusal: the status and payload with which all open tasks end.
         is_held: whether its tasks start only when all have arrived, because the client may have all its results.
         is_answered: whether the client has all its results, so that it was given up.
@@ -134,6 +135,7 @@ class TaskGraph:
         "given_up",
         "graph_id",
         "is_answered",
+        "is_complete",
         "is_held",
         "n_open",
         "n_received",
@@ -149,7 +151,7 @@ class TaskGraph:
         self.nodes: list[WaitingTask] = []
         self.n_received = self.n_open = 0
         self.given_up: tuple[TaskStatus, bytes] | None = None
-        self.is_held, self.is_answered = is_held, False
+        self.is_held, self.is_complete, self.is_answered = is_held, False, False
         self._indices: dict[TaskId, int] | None = None
 
     def terms_of(self, spec: Task) -> CallTerms:
@@ -161,11 +163,6 @@ class TaskGraph:
             self.name = ""
         self.terms = CallTerms(terms.context, spec.priority, spec.name, spec.options, terms.since)
         return self.terms
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all tasks of the graph have arrived."""
-        return len(self.nodes) == self.size
 
     def find(self, task_id: TaskId, index: int) -> WaitingTask | None:
         """Return the task with an id; None if it has not arrived. `index`: the position that the id suggests."""

@@ -130,7 +130,7 @@ class WaitingTasks:
                 self._report_refused(spec)
                 return
         nodes, position = graph.nodes, graph.n_received
-        graph.n_received += 1
+        graph.n_received = position + 1
         if position < len(nodes):  # sent again in a new session
             self._take_again(graph, position, spec)
         elif position < graph.size:
@@ -138,7 +138,7 @@ class WaitingTasks:
             node.graph = graph
             nodes.append(node)
             graph.n_open += 1
-            is_last = len(nodes) == graph.size
+            is_last = graph.is_complete = len(nodes) == graph.size
             self._accept(node, spec, graph.terms_of(spec), nodes, position)
             if is_last:
                 self._end_arrival(graph, nodes)
@@ -236,19 +236,18 @@ class WaitingTasks:
         self, node: WaitingTask, spec: Task, terms: CallTerms, nodes: Sequence[WaitingTask] = (), position: int = 0
     ) -> None:
         """Take the call of a task, and start it or let it wait. `position`: its position among `nodes` of its graph."""
-        kept = node.object_ids
+        graph, kept, failed = node.graph, node.object_ids, None
         node.take_call(spec, terms)
-        self._enter_wait(node)
+        self.n_waiting += 1
+        self.n_beyond_window -= graph is None
         if spec.object_ids or spec.frames or kept:
             self._values.hold_arguments(node, kept)
-        failed = None
         if spec.dependencies or spec.inputs or spec.rows:
             try:
                 failed = self._use_needs(node, self._needs_of(spec, nodes, position))
             except ValueError as error:
                 self._fail(node, TaskStatus.INTERNAL_ERROR, f"the task cannot be read: {error}".encode())
                 return
-        graph = node.graph
         if graph is not None and graph.given_up:
             self._end_given_up(node)
         elif (spec.object_ids or self._objects.is_stored(spec.task_id)) and (why := self._objects.why_not(spec)):
@@ -261,7 +260,7 @@ class WaitingTasks:
         elif failed is not None:
             self._fail(node, failed.status, failed.reason_for_dependents())
         elif not node.missing:
-            self._start(node)
+            self._start(node, spec)
 
     def _use_needs(self, node: WaitingTask, needs: tuple[WaitingTask, ...]) -> WaitingTask | None:
         """Count a task as a user of the results that it needs. Return the first need that has failed, if any."""
@@ -396,7 +395,8 @@ class WaitingTasks:
         else:
             self._slices.add(self._start, nodes)
 
-    def _start(self, node: WaitingTask) -> None:
+    def _start(self, node: WaitingTask, spec: Task | None = None) -> None:
+        """Start a task if it can start. `spec`: its call, if it has just arrived."""
         graph = node.graph
         if node.status != WAITING or node.missing or (graph is not None and (graph.is_held or graph.given_up)):
             return
@@ -410,21 +410,22 @@ class WaitingTasks:
             except ValueError as error:
                 self._fail(node, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
                 return
-        assert node.terms is not None
-        context, priority, name, options, _ = node.terms
-        graph_id = NO_GRAPH if graph is None else graph.graph_id
-        what = node.task_id, node.function_id, block, node.object_ids + more_ids
-        task = Task(*what, priority, name, options, 0, node.frames, 0, 0, graph_id)
+        terms, task_id = node.terms, node.task_id
+        assert terms is not None
+        if spec is None or node.needs:
+            what = task_id, node.function_id, block, node.object_ids + more_ids, terms.priority, terms.name
+            graph_id = NO_GRAPH if graph is None else graph.graph_id
+            spec = Task(*what, terms.options, 0, node.frames, 0, 0, graph_id)
         if node.frames:
             self._values.count_frames(node, -1)
         if not more_ids:  # else it waits again if such a value is lost
             node.block, node.frames = b"", ()
         self.n_waiting -= 1
         self.n_beyond_window += 1
-        self._owner.tasks -= 1  # counted as an open task from now on
         node.status = RUNNING
-        self._running[node.task_id] = node
-        self._tasks.add(node.task_id, self._spawn(TaskActor(task, context, near_worker, bool(node.needs))))
+        self._running[task_id] = node
+        # Not `add`: the owner has counted it since it arrived.
+        self._tasks[task_id] = self._spawn(TaskActor(spec, terms.context, near_worker, bool(node.needs)))
 
     def take(self, result: TaskResult, done: TaskDone | None = None) -> bool:
         """Take the end of an open task. Return whether it is one of these, whose results are reported here.
@@ -486,7 +487,8 @@ class WaitingTasks:
         """Wait for a result that was lost before the task could read it."""
         self._owner.tasks += 1
         node.status = WAITING
-        self._enter_wait(node)
+        self.n_waiting += 1
+        self.n_beyond_window -= node.graph is None
         self._values.count_frames(node, 1)
         self._start_or_wait(node)
 
@@ -559,10 +561,12 @@ class WaitingTasks:
             self._drop(node)
         if graph is not None:
             graph.n_open -= 1
-            self._end_if_over(graph)
+            if not graph.n_open:
+                self._end_if_over(graph)
 
     def _end_waiting(self, node: WaitingTask, status: int) -> None:
-        self._leave_wait(node)
+        self.n_waiting -= 1
+        self.n_beyond_window += node.graph is None
         self._owner.end(1)
         self._values.count_frames(node, -1)
         for receiver, message in self._run_releases(node):
@@ -584,14 +588,6 @@ class WaitingTasks:
             released = TasksWait(self._session, owner_of(context.account), (node.task_id,), ended=True)
             yield context.adoption, released
 
-    def _enter_wait(self, node: WaitingTask) -> None:
-        self.n_waiting += 1
-        self.n_beyond_window -= node.graph is None
-
-    def _leave_wait(self, node: WaitingTask) -> None:
-        self.n_waiting -= 1
-        self.n_beyond_window += node.graph is None
-
     def _drop(self, node: WaitingTask) -> None:
         """Drop the arguments of a task that has ended, and its result if no task needs it.
 
@@ -609,9 +605,12 @@ class WaitingTasks:
             del self._by_id[node.task_id]
         if self._losses:
             self._losses.pop(node.task_id, None)
-        if status >= _SUCCESS:
-            self._values.drop(node)
-        elif graph is not None:  # it was lost, and is requested if it is needed once more
+        if node.is_stored:
+            self._values.release(node)
+        if status == _SUCCESS:  # a small wanted result may be sent again, and a failure may be needed
+            if node.unwanted:
+                node.payload = b""
+        elif status < _SUCCESS and graph is not None:  # it was lost, and is requested if it is needed once more
             node.status = _SUCCESS
             graph.n_open -= 1
             self._end_if_over(graph)

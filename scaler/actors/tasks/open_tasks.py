@@ -5,8 +5,7 @@ Used by client sessions and by jobs. The tasks count for the owner of the client
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from scaler.actors.messages.tasks import CancelTask
 from scaler.actors.vocabulary.owners import Owner
@@ -15,53 +14,33 @@ from scaler.kit import ActorRef
 Key = TypeVar("Key")
 
 
-class OpenTasks(Generic[Key]):
-    """Open tasks by key. The key of a range is the key of its first row."""
+class OpenTasks(dict[Key, ActorRef]):
+    """Open tasks by key. The key of a range is the key of its first row. `add` and `end` keep the counts."""
 
-    __slots__ = ("_canceled", "_owner", "_tasks", "ranges")
+    __slots__ = ("_canceled", "_owner", "ranges")
 
     def __init__(self, owner: Owner) -> None:
+        super().__init__()
         self._owner = owner
-        self._tasks: dict[Key, ActorRef] = {}
         self.ranges: dict[Key, int] = {}
         self._canceled: set[Key] = set()
         """ranges that were cancelled, and may have ended early before they received that"""
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._tasks)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._tasks
-
     @property
     def n_rows(self) -> int:
         """The number of rows of all tasks; a task that is no range counts as one row."""
-        return len(self._tasks) + sum(self.ranges.values()) - len(self.ranges)
+        return len(self) + sum(self.ranges.values()) - len(self.ranges)
 
     def add(self, key: Key, task: ActorRef, n_rows: int = 1) -> None:
         """Add a task, or a range of `n_rows` rows."""
-        self._tasks[key] = task
+        self[key] = task
         if n_rows > 1:
             self.ranges[key] = n_rows
         self._owner.tasks += n_rows or 1
 
-    def __getitem__(self, key: Key) -> ActorRef:
-        return self._tasks[key]
-
-    def get(self, key: Key) -> ActorRef | None:
-        """Return a task by its key, or a range by the key of its first row. Return None if the key is unknown."""
-        return self._tasks.get(key)
-
-    def items(self) -> Iterator[tuple[Key, ActorRef]]:
-        """Iterate over pairs of key and task."""
-        return iter(self._tasks.items())
-
     def end(self, key: Key) -> bool:
         """Remove a task that has ended. Return False if it had been removed before."""
-        if self._tasks.pop(key, None) is None:
+        if self.pop(key, None) is None:
             return False
         self._owner.end(self.ranges.pop(key, 1) if self.ranges else 1)
         self._canceled.discard(key)
@@ -74,7 +53,7 @@ class OpenTasks(Generic[Key]):
         """
         if first not in self.ranges:
             return None
-        task, is_canceled = self._tasks[first], first in self._canceled
+        task, is_canceled = self[first], first in self._canceled
         self.end(first)
         if running is not None:
             self.add(running, task)
@@ -84,25 +63,26 @@ class OpenTasks(Generic[Key]):
         """Cancel a task. If it is a range that has just ended early, the rows that return are not opened again."""
         if key in self.ranges:
             self._canceled.add(key)
-        self._tasks[key].send(cancel)
+        self[key].send(cancel)
 
     def key_of(self, task: ActorRef) -> Key | None:
         """Return the key of a task; None if the task has ended."""
-        return next((key for key, known in self._tasks.items() if known is task), None)
+        return next((key for key, known in self.items() if known is task), None)
 
     def tell(self, message: Any) -> None:
         """Send a message to all tasks."""
-        for task in self._tasks.values():
+        for task in self.values():
             task.send(message)
 
     def check(self) -> None:
         """Assert that each range is open."""
-        assert self.ranges.keys() <= self._tasks.keys()
+        assert self.ranges.keys() <= self.keys()
         assert self._canceled <= self.ranges.keys()
 
     def take_all(self) -> list[ActorRef]:
         """Remove and return all tasks."""
-        tasks = list(self._tasks.values())
+        tasks = list(self.values())
         self._owner.end(self.n_rows)
-        self._tasks, self.ranges, self._canceled = {}, {}, set()
+        self.clear()
+        self.ranges, self._canceled = {}, set()
         return tasks

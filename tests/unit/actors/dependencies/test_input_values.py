@@ -105,16 +105,9 @@ def test_a_result_that_many_tasks_need_is_an_object_until_the_last_has_used_it(s
     scene.values.has_large = True
     assert scene.values.arguments(scene.last)[1] == first.task_id
     assert scene.received() == [StoreObject, UseObjects]
-    scene.values.drop(first)
-    scene.values.drop(first)
+    scene.values.release(first)
     assert scene.received() == [ReleaseObjects]
-    assert (first.payload, scene.values._stored) == (b"", {})
-
-
-def test_a_wanted_result_stays_as_bytes(scene: Scene) -> None:
-    scene.first.unwanted = 0
-    scene.values.drop(scene.first)
-    assert scene.first.payload == b"one"
+    assert scene.values._stored == {}
 
 
 def test_an_argument_that_is_no_result_which_the_task_needs_is_refused(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import ClientSettings
-from scaler.client.calls.functions import NAME, Terms
+from scaler.client.calls.entry import NAME, Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.future import ScalerFuture

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.entry import GraphCalls
-from scaler.client.calls.functions import RUN_OPTIONS, ClientFunctions, Function, Terms, options_of_call
+from scaler.client.calls.entry import RUN_OPTIONS, GraphCalls, Terms
+from scaler.client.calls.functions import ClientFunctions, Function, options_of_call
 from scaler.client.calls.options import TaskOptions, for_one
 from scaler.client.link.link import ClientLink
 from scaler.client.object_reference import ObjectReference

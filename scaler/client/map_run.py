@@ -19,8 +19,8 @@ from math import inf
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, MakeError, needs_of
-from scaler.client.calls.functions import NO_KEYWORDS, RUN_OPTIONS, Function, Terms
+from scaler.client.calls.entry import RUN_OPTIONS, Entry, MakeError, Terms, needs_of
+from scaler.client.calls.functions import NO_KEYWORDS, Function
 from scaler.client.calls.inputs import Input, blamed
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated_values import RepeatedValues

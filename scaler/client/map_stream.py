@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from scaler.client.calls.functions import Function, Terms
+from scaler.client.calls.entry import Terms
+from scaler.client.calls.functions import Function
 from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread

@@ -546,11 +546,7 @@ class WaitingTasks:
         graph = node.graph
         node.status, node.payload, node.block, node.frames = status, payload, b"", ()
         if not node.unwanted:
-            if self.known is not None:
-                self.known.add(node.task_id)
-            self._put(node.result())
-            if self.is_awaited(node.task_id):  # its id does not tell its graph, and its client knows the result now
-                self._request(node)
+            self._report(node)
         for need in node.needs:
             need.n_users -= 1
             if not need.n_users:
@@ -563,6 +559,13 @@ class WaitingTasks:
             graph.n_open -= 1
             if not graph.n_open:
                 self._end_if_over(graph)
+
+    def _report(self, node: WaitingTask) -> None:
+        if self.known is not None:
+            self.known.add(node.task_id)
+        self._put(node.result())
+        if self.is_awaited(node.task_id):  # its id does not tell its graph, and its client knows the result now
+            self._request(node)
 
     def _end_waiting(self, node: WaitingTask, status: int) -> None:
         self.n_waiting -= 1

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture, ValueOnItsWayError
 from scaler.client.aio.link import AsyncLink
 from scaler.client.aio.rows import AsyncMapRows
-from scaler.client.calls.entry import Entry
-from scaler.client.calls.functions import NAME, Terms
+from scaler.client.calls.entry import NAME, Entry, Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.maker import CallMaker

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
-from scaler.client.calls.entry import Entry, MakeError
-from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
+from scaler.client.calls.entry import RUN_OPTIONS, Entry, MakeError, Terms
+from scaler.client.calls.functions import Function
 from scaler.client.ranges import DrawnRows, TakenRows, has_only_frames
 from scaler.ids import PREFIX_BYTES, TaskId, index_of, random_id
 from scaler.wire.codec.structs import RunOptions

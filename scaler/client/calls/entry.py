@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from struct import Struct
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from scaler.client.calls.inputs import Input, Keys, ResultArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, index_of, random_id, split_ids
 from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import NO_GRAPH, Task, TaskResult
+from scaler.wire.messages.client import NO_GRAPH, SHOWN_TASKS_MOST, Task, TaskResult
 from scaler.wire.messages.columns import positions
 from scaler.wire.messages.common import ObjectInstruction
 
@@ -97,6 +97,26 @@ def call_of(entry: Entry, *, keeps_futures: bool) -> Call:
     return task, function, objects, kept
 
 
+Terms: TypeAlias = tuple[int, str, bytes, int, int]
+"""A task's priority, name (or ""), encoded `RunOptions`, number of the account, and tag of the owner.
+
+A plain tuple, because one is made for each submit and unpacked for each mapped task.
+"""
+NAME: Final = 1
+"""The index of the name of a task in `Terms`."""
+
+RUN_OPTIONS: Final = 2
+"""The index of the encoded `RunOptions` in `Terms`."""
+
+NO_TERMS: Terms = (0, "", b"", 0, 0)
+
+GraphCall: TypeAlias = tuple[ObjectId, bytes, bytes, Frames, bytes, int]
+"""The function, block, object ids, frames, dependencies and `unwanted` of a task of a graph, as `Task` has them.
+
+A plain tuple, because a graph may have a million tasks, and the other attributes of a `Task` are those of its graph.
+"""
+
+
 class FailedWork(NamedTuple):
     """The result and the call of a task that failed; the future keeps them for `rerun`."""
 
@@ -108,42 +128,67 @@ class GraphCalls:
     """The calls of a graph, and the sinks of its results.
 
     Args:
-        tasks: all needed tasks, each after its dependencies.
+        terms: the terms of all its tasks.
+        calls: all needed tasks, each after its dependencies.
         functions: the functions of the tasks.
         objects: the objects made for the tasks.
         references: the references that the graph keeps alive.
-        keys: the key of each task in the user's graph, by the index that is part of the task's id.
+        keys: the key of each task in the user's graph, by the index that is part of the task's id. In a graph of at
+            most `SHOWN_TASKS_MOST` tasks whose terms have no name, it is the name of the task.
+        indices: the index in the id of each task, if it is not the position of the task.
     """
 
     __slots__ = (
-        *("__weakref__", "_positions"),
-        *("functions", "graph_id", "keys", "objects", "references", "sinks", "tasks"),
+        *("__weakref__", "_calls", "_indices", "_positions"),
+        *("functions", "graph_id", "keys", "objects", "references", "sinks", "terms"),
     )
 
     def __init__(
         self,
         graph_id: GraphId,
-        tasks: Sequence[Task],
+        terms: Terms,
+        calls: Sequence[GraphCall],
         functions: Iterable[ObjectInstruction],
         objects: Iterable[ObjectInstruction] = (),
         references: Sequence[ObjectReference] = (),
         keys: Keys = (),
+        indices: Sequence[int] = (),
     ) -> None:
         self.graph_id = graph_id
-        self.tasks = tasks
+        self.terms = terms
+        self._calls, self._indices = calls, indices or range(len(calls))
         self.functions: Mapping[ObjectId, ObjectInstruction] = {each.object_id: each for each in functions}
         self.objects: Mapping[ObjectId, ObjectInstruction] = {each.object_id: each for each in objects}
         self.references = references
         self.keys = keys
         self.sinks: dict[TaskId, Sink] = {}
         """id of a wanted task whose result has not arrived -> the sink of that result"""
-        self._positions: dict[TaskId, int] = {}
+        self._positions: dict[int, int] = {}
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all sinks whose results have not arrived."""
         sinks, self.sinks = self.sinks, {}
         for sink in sinks.values():
             sink.fail(make_error)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks, made from the calls each time."""
+        return list(map(self.task, range(len(self._calls))))
+
+    def task(self, position: int) -> Task:
+        """Return the task at a position."""
+        function_id, payload, object_ids, frames, dependencies, unwanted = self._calls[position]
+        index, n_tasks = self._indices[position], len(self._calls)
+        priority, name, options, account, owner = self.terms
+        if self.keys and not name and n_tasks <= SHOWN_TASKS_MOST:
+            name = self.keys[index]
+        what = node_id(self.graph_id, index), function_id, payload, object_ids, priority, name, options, account
+        return Task(*what, frames, 0, owner, self.graph_id, n_tasks, dependencies, b"", unwanted)
+
+    def id_of(self, position: int) -> TaskId:
+        """Return the id of the task at a position."""
+        return node_id(self.graph_id, self._indices[position])
 
     def __contains__(self, task_id: TaskId) -> bool:
         try:
@@ -152,25 +197,29 @@ class GraphCalls:
             return False
 
     def position_of(self, task_id: TaskId) -> int:
-        """Return the position of a task. Raises `KeyError` if the graph does not have the task."""
-        tasks, index = self.tasks, index_of(task_id)
-        if index < len(tasks) and tasks[index].task_id == task_id:
+        """Return the position of a task of this graph. Raises `KeyError` if no task has the id."""
+        index = index_of(task_id)
+        if index < len(self._indices) and self._indices[index] == index:
             return index
         if not self._positions:  # the ids are made from keys
-            self._positions = {task.task_id: position for position, task in enumerate(tasks)}
-        return self._positions[task_id]
+            self._positions = {index: position for position, index in enumerate(self._indices)}
+        return self._positions[index]
 
     def call(self, task_id: TaskId) -> Call:
         """Return the call of one task by itself, in no graph: it names the tasks that it needs by their ids."""
-        task = self.tasks[self.position_of(task_id)]
-        inputs = b"".join([self.tasks[each].task_id for each in positions(task.dependencies)])
+        task = self.task(self.position_of(task_id))
+        inputs = b"".join(map(self.id_of, positions(task.dependencies)))
         single = replace(task, graph_id=NO_GRAPH, graph_tasks=0, dependencies=b"", inputs=inputs, unwanted=0)
         used = set(split_ids(task.object_ids))
         kept = (*(each for each in self.references if each.object_id in used), self)
-        return single, self.functions[task.function_id], self._objects_of((task,)), kept
+        return single, self.functions[task.function_id], self._objects_of(task.object_ids), kept
 
-    def _objects_of(self, tasks: Iterable[Task]) -> list[ObjectInstruction]:
-        used = {ObjectId(object_id): None for task in tasks for object_id in split_ids(task.object_ids)}
+    def used(self) -> tuple[bytes, list[Frames]]:
+        """Return the ids of the objects among the arguments of all tasks, joined, and the frames of these arguments."""
+        return b"".join([call[2] for call in self._calls]), [call[3] for call in self._calls if call[3]]
+
+    def _objects_of(self, object_ids: bytes) -> list[ObjectInstruction]:
+        used = dict.fromkeys(map(ObjectId, split_ids(object_ids)))
         return [self.objects[object_id] for object_id in used if object_id in self.objects]
 
     def needs_of(self, task_id: TaskId) -> GraphCalls:
@@ -178,43 +227,45 @@ class GraphCalls:
         and all calls that these need.
         """
         position = self.position_of(task_id)
-        direct = set(positions(self.tasks[position].dependencies))
+        direct = set(self.dependencies(position))
         needed = set(direct)
         for each in range(position - 1, -1, -1):
             if each in needed:
-                needed.update(positions(self.tasks[each].dependencies))
-        graph_id, new = GraphId(random_id()), {old: at for at, old in enumerate(sorted(needed))}
-        tasks = [
-            replace(
-                self.tasks[old],
-                task_id=node_id(graph_id, index_of(self.tasks[old].task_id)),
-                graph_id=graph_id,
-                graph_tasks=len(new),
-                dependencies=b"".join([POSITION.pack(new[each]) for each in positions(self.tasks[old].dependencies)]),
-                unwanted=int(old not in direct),
+                needed.update(self.dependencies(each))
+        new = {old: at for at, old in enumerate(sorted(needed))}
+        calls: list[GraphCall] = [
+            (
+                *self._calls[old][:4],
+                b"".join([POSITION.pack(new[each]) for each in self.dependencies(old)]),
+                int(old not in direct),
             )
             for old in new
         ]
-        functions = [self.functions[object_id] for object_id in {task.function_id for task in tasks}]
-        return GraphCalls(graph_id, tasks, functions, self._objects_of(tasks), self.references, self.keys)
+        functions = [self.functions[object_id] for object_id in {call[0] for call in calls}]
+        objects = self._objects_of(b"".join([call[2] for call in calls]))
+        what = GraphId(random_id()), self.terms, calls, functions, objects, self.references
+        return GraphCalls(*what, self.keys, [self._indices[old] for old in new])
+
+    def dependencies(self, position: int) -> tuple[int, ...]:
+        """Return the positions of the tasks whose results a task needs."""
+        return positions(self._calls[position][4])
 
     def tasks_to_send(self) -> Sequence[Task]:
         """Return the tasks for a submission. A task that has a result runs again only if a missing result needs it."""
-        sinks = self.sinks
-        if all(task.task_id in sinks for task in self.tasks if not task.unwanted):
-            return self.tasks
-        sent: list[Task] = []
+        sinks, tasks = self.sinks, self.tasks
+        if all(task.task_id in sinks for task in tasks if not task.unwanted):
+            return tasks
         needed: set[int] = set()
-        for position in range(len(self.tasks) - 1, -1, -1):
-            task = self.tasks[position]
+        for position in range(len(tasks) - 1, -1, -1):
+            task = tasks[position]
             is_wanted = task.task_id in sinks
             if is_wanted or position in needed:
-                needed.update(positions(task.dependencies))
-                sent.append(task if is_wanted or task.unwanted else replace(task, unwanted=1))
+                needed.update(self.dependencies(position))
+                if not (is_wanted or task.unwanted):
+                    tasks[position] = replace(task, unwanted=1)
             else:
-                sent.append(_ended(task))
-        sent.reverse()
-        return sent
+                tasks[position] = _ended(task)
+        return tasks
 
 
 def graph_of(call: Call) -> GraphCalls | None:

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 from scaler import task_context
 from scaler.amounts import call_of
 from scaler.client.calls.arguments import ArgumentPacker, Pack, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.entry import Entry, Sink, needs_of
+from scaler.client.calls.entry import NO_TERMS, Entry, Sink, Terms, needs_of
 from scaler.client.calls.hints import hints
 from scaler.client.calls.imports import RequiredModules
 from scaler.client.calls.inputs import ResultArgument
@@ -52,19 +52,6 @@ from scaler.wire.messages.rows import pack as pack_rows
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
-
-Terms: TypeAlias = tuple[int, str, bytes, int, int]
-"""A task's priority, name (or ""), encoded `RunOptions`, number of the account, and tag of the owner.
-
-A plain tuple, because one is made for each submit and unpacked for each mapped task.
-"""
-NAME: Final = 1
-"""The index of the name of a task in `Terms`."""
-
-RUN_OPTIONS: Final = 2
-"""The index of the encoded `RunOptions` in `Terms`."""
-
-NO_TERMS: Terms = (0, "", b"", 0, 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
 NO_FRAMES: Frames = ()

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
-from scaler.client.calls.entry import POSITION, GraphCalls, node_id
-from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, RUN_OPTIONS, ClientFunctions, Function, Terms
+from scaler.client.calls.entry import NO_TERMS, POSITION, RUN_OPTIONS, GraphCall, GraphCalls, Terms, node_id
+from scaler.client.calls.functions import NO_FRAMES, ClientFunctions, Function
 from scaler.client.calls.inputs import Keys, KeysWithHints, ResultArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
@@ -29,7 +29,6 @@ from scaler.pickling.serialization import (
     size_of,
 )
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import SHOWN_TASKS_MOST, Task
 from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
@@ -87,9 +86,7 @@ class _GraphPacker:
     ) -> tuple[GraphCalls, dict[str, TaskId | None]]:
         graph_id, positions = GraphId(random_id()), self._positions
         wanted: dict[str, TaskId | None] = dict.fromkeys(description.wanted)
-        priority, name, options, account, owner = self._terms
-        tasks, n_tasks = [], len(calls)
-        has_own_names = not name and n_tasks <= SHOWN_TASKS_MOST
+        packed: list[GraphCall] = []
         for position, (key, call) in enumerate(calls):
             try:
                 function = self._functions.get(id(call[0])) or self._function(call[0])
@@ -103,18 +100,16 @@ class _GraphPacker:
             except ObjectTooLargeError as error:
                 raise error.renamed(f"a value of the node {key!r}") from None
             positions[key] = position
-            task_id = node_id(graph_id, self._index(key, position))
-            unwanted = key not in wanted
+            index, unwanted = self._index(key, position), key not in wanted
             if not unwanted:
-                wanted[key] = task_id
-            of_all = priority, key if has_own_names else name, options, account, frames, 0, owner, graph_id, n_tasks
-            function_id = function.instruction.object_id
-            tasks.append(Task(task_id, function_id, block, object_ids, *of_all, dependencies, b"", unwanted))
+                wanted[key] = node_id(graph_id, index)
+            packed.append((function.instruction.object_id, block, object_ids, frames, dependencies, int(unwanted)))
         functions = [function.instruction for function in self._functions.values()]
         keys: Keys = self._seeded or tuple(positions)
         if description.in_lists:
             keys = KeysWithHints(self._seeded or enumerate(positions), _hints(description.in_lists))
-        return GraphCalls(graph_id, tasks, functions, self._objects, self._references, keys), wanted
+        what = graph_id, self._terms, packed, functions, self._objects, self._references, keys
+        return GraphCalls(*what, list(self._seeded or ())), wanted
 
     def _index(self, key: str, position: int) -> int:
         """Return the index in a task's id: its position, or a number made from the key if the graph has a seed."""

@@ -18,7 +18,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
+from scaler.client.calls.entry import RUN_OPTIONS, Terms
+from scaler.client.calls.functions import Function
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.items import shown_arguments
 from scaler.client.jobs.comparing.fingerprint import Fingerprint, differences, fingerprint

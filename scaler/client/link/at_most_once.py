@@ -27,9 +27,9 @@ def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphCall
         if is_at_most_once(entry[0].options) and task_id not in new:
             tasks[task_id] = (replace(entry[0], options=_marked(entry[0].options)), *entry[1:])
     for graph in graphs:
-        options = graph.tasks[0].options
-        if is_at_most_once(options) and graph.tasks[0].task_id not in new:  # all tasks of a graph are queued at once
-            graph.tasks = [replace(task, options=_marked(options)) for task in graph.tasks]
+        priority, name, options, account, owner = graph.terms
+        if is_at_most_once(options) and graph.id_of(0) not in new:  # all tasks of a graph are queued at once
+            graph.terms = (priority, name, _marked(options), account, owner)
 
 
 def claim_of_task(task: Task) -> Task:

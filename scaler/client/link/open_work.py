@@ -192,9 +192,7 @@ class OpenWork:
         return self._refusals.reason((function, *objects), task.object_ids, [task.frames])
 
     def _reason_of_graph(self, graph: GraphCalls) -> MakeError | None:
-        object_ids = b"".join([task.object_ids for task in graph.tasks])
-        frames = [task.frames for task in graph.tasks if task.frames]
-        return self._refusals.reason((*graph.functions.values(), *graph.objects.values()), object_ids, frames)
+        return self._refusals.reason((*graph.functions.values(), *graph.objects.values()), *graph.used())
 
     def add_all(self, entries: Sequence[Entry]) -> None:
         """Submit tasks without objects and inputs. One call for many tasks is cheaper than a call for each task."""
@@ -636,4 +634,4 @@ def _call_of(entry: Entry | None, graph: GraphCalls | None, result: TaskResult) 
 
 
 def _cancel_of(graph: GraphCalls) -> TaskCancel:
-    return TaskCancel(graph.tasks[0].task_id, graph_id=graph.graph_id)
+    return TaskCancel(graph.id_of(0), graph_id=graph.graph_id)

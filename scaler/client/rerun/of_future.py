@@ -26,7 +26,6 @@ from scaler.pickling.serialization import OBJECT, VALUE, Frames, put_results, re
 from scaler.processor.execution.place import ProcessFacts
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import Task, TaskResult
-from scaler.wire.messages.columns import positions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import split_failed_input
 
@@ -244,8 +243,8 @@ class _TaskCall:
                 what = f"the result of the node {_key_of(task.task_id, graph.keys)!r}"
                 self._fetches[ObjectId(task.task_id)] = what, fetch
         self._link.submit_graph(needs)
-        dependencies = positions(graph.tasks[graph.position_of(task_id)].dependencies)
-        return [(OBJECT, node_id(needs.graph_id, index_of(graph.tasks[each].task_id))) for each in dependencies]
+        dependencies = map(graph.id_of, graph.dependencies(graph.position_of(task_id)))
+        return [(OBJECT, node_id(needs.graph_id, index_of(each))) for each in dependencies]
 
     def _results(self) -> list[tuple[int, bytes]]:
         inputs = {needed.task_id: needed for _, needed in needs_of(self._call[3])}

@@ -12,6 +12,7 @@ from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, index_of
 from scaler.wire.messages.client import NO_GRAPH, Task
 from scaler.wire.messages.columns import positions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from tests.support.graphs import graph_calls
 
 GRAPH_ID = GraphId(b"g" * 16)
 
@@ -47,7 +48,8 @@ def node(number: int, unwanted: int, *needs: int, objects: bytes = b"", index: i
 
 def graph(*tasks: Task, objects: Any = (), references: Any = ()) -> GraphCalls:
     """Return a graph; each wanted task has a sink."""
-    made = GraphCalls(GRAPH_ID, tasks, map(function, range(len(tasks))), objects, references)
+    functions = map(function, range(len(tasks)))
+    made = graph_calls(tasks, functions, objects=objects, references=references)
     made.sinks = {task.task_id: Sink() for task in tasks if not task.unwanted}  # type: ignore[misc]
     return made
 
@@ -55,7 +57,7 @@ def graph(*tasks: Task, objects: Any = (), references: Any = ()) -> GraphCalls:
 def test_a_resubmitted_graph_requests_missing_results_and_runs_only_tasks_they_need() -> None:
     tasks = [node(0, 1), node(1, 0, 0), node(2, 1, objects=b"o" * 16), node(3, 0, 1), node(4, 0, 2)]
     made = graph(*tasks)
-    assert made.tasks_to_send() == tuple(tasks)
+    assert made.tasks_to_send() == tasks
     del made.sinks[tasks[1].task_id]
     del made.sinks[tasks[4].task_id]
     third, fifth = (

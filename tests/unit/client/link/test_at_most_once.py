@@ -9,6 +9,7 @@ from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from tests.support.graphs import graph_calls
 
 ONCE, OFTEN = RunOptions(at_most_once=True).encode(), RunOptions(profiling=True).encode()
 SAID = RunOptions(at_most_once=True, was_submitted=True).encode()
@@ -20,7 +21,9 @@ def task(number: int, options: bytes) -> Task:
 
 
 def graph(number: int, options: bytes) -> GraphCalls:
-    return GraphCalls(GraphId(bytes([number]) * 16), [task(number, options), task(number + 10, options)], [FUNCTION])
+    graph_id = GraphId(bytes([number]) * 16)
+    tasks = [replace(task(number, options), graph_id=graph_id, graph_tasks=2) for _ in range(2)]
+    return graph_calls(tasks, [FUNCTION])
 
 
 def test_options_say_whether_a_task_runs_at_most_once() -> None:

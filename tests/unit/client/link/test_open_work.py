@@ -49,6 +49,7 @@ from scaler.wire.messages.common import (
 )
 from scaler.wire.messages.priority import MOST
 from tests.support.examples import examples
+from tests.support.graphs import graph_calls
 
 ONCE = RunOptions(at_most_once=True).encode()
 SAID = RunOptions(at_most_once=True, was_submitted=True).encode()
@@ -162,7 +163,7 @@ def graph(
         )
         for position in range(n_tasks)
     ]
-    made = GraphCalls(graph_id, tasks, [instruction], objects)
+    made = graph_calls(tasks, [instruction], objects=objects)
     made.sinks = {task_id(number): sink for number, sink in sinks.items()}
     return made
 

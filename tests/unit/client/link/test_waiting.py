@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from scaler import starters
-from scaler.client.calls.entry import GraphCalls
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.waiting import (
     ASK_SECONDS_MOST,
@@ -30,6 +29,7 @@ from scaler.transport.lookup import Lookup
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NO_WORKER, NOT_ABLE, TRANSFER, WINDOW, WORKER
+from tests.support.graphs import graph_calls
 from tests.unit.transport.test_lookup import UNKNOWN
 
 
@@ -222,7 +222,7 @@ def test_advice_is_about_the_cluster_of_this_client(
 def test_the_explanation_of_a_task_of_a_graph_is_requested_by_graph_and_position(scene: Scene) -> None:
     task_ids = [TaskId(GRAPH_ID[:8] + n.to_bytes(8, "big")) for n in range(2)]
     tasks = [Task(task_id, FUNCTION.object_id, b"", b"", graph_id=GRAPH_ID, graph_tasks=2) for task_id in task_ids]
-    graph = GraphCalls(GRAPH_ID, tasks, [FUNCTION])
+    graph = graph_calls(tasks, [FUNCTION])
     graph.sinks[task_ids[1]] = Sink()
     scene.work.add_graph(graph)
     scene.ask(task_ids[1], Lane())

@@ -54,7 +54,7 @@ class Inside:
 
     def _rows_of(self, job: Any) -> Iterator[tuple[TaskId, ActorRef]]:
         """Yield the tasks of a job's rows, except those whose large results are in transfer from their agents."""
-        for row, task in job._tasks._tasks.items():
+        for row, task in job._tasks.items():
             task_id = TaskId(job._state.terms.prefix + row.to_bytes(8, "big"))
             if task_id not in job._large._awaited:
                 yield task_id, task

@@ -56,6 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--window", type=int, default=1000, help="the most open tasks of a kind and client")
     parser.add_argument("--task-seconds", type=float, help="how long tasks sleep, on average")
     parser.add_argument("--size", type=int, help="the bytes of large results and of objects")
+    parser.add_argument("--graph-tasks", type=int, help="the tasks of each graph (default: 20)")
     parser.add_argument("--work", help="kinds of work with commas between: " + ", ".join(ALL_WORK))
     parser.add_argument("--every", type=float, help="the seconds between faults")
     parser.add_argument("--hostile", type=int, help="how many messages or connections hostile peers make")
@@ -78,6 +79,8 @@ def scenario_of(name: str, arguments: argparse.Namespace) -> tuple[Scenario, flo
         scenario = dataclasses.replace(scenario, mean_seconds=arguments.task_seconds)
     if arguments.size:
         scenario = dataclasses.replace(scenario, size=arguments.size)
+    if arguments.graph_tasks:
+        scenario = dataclasses.replace(scenario, graph_tasks=arguments.graph_tasks)
     if arguments.work:
         scenario = dataclasses.replace(scenario, work=(*arguments.work.split(","), *scenario.expected))
     if arguments.every:

@@ -46,6 +46,8 @@ class Scenario:
     agent_memory_bytes: int = 0
     mean_seconds: float = 0.02
     size: int = 2_000_000
+    graph_tasks: int = 20
+    """how many tasks a graph has"""
     most_seconds: float = 600.0
     """after so long no more faults are made, however much work is left"""
     is_soak: bool = False

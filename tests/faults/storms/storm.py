@@ -147,6 +147,7 @@ class Storm:
             goes_on=sizes.least_faults > 0,
             mean_seconds=scenario.mean_seconds,
             size=scenario.size,
+            graph_tasks=scenario.graph_tasks,
             window=sizes.window,
             seed=sizes.seed,
             patience_seconds=sizes.patience_seconds,

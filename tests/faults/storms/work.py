@@ -26,7 +26,6 @@ from typing import Any
 
 from scaler import Client
 
-GRAPH_NODES = 20
 NESTED_CHILDREN = 5
 MAP_TASKS = 25
 TASKS_WITH_ONE_OBJECT = 40
@@ -127,6 +126,7 @@ class Orders:
     goes_on: bool
     mean_seconds: float
     size: int
+    graph_tasks: int
     window: int
     seed: int
     patience_seconds: float
@@ -175,8 +175,8 @@ class Calls:
     def graph(self, number: int) -> Iterator[Call]:
         graph: dict[str, Any] = {}
         values: dict[str, int] = {}
-        for k in range(GRAPH_NODES):
-            inputs = self._random.sample(sorted(values), min(k, self._random.randint(1, 3)))
+        for k in range(self._orders.graph_tasks):
+            inputs = [f"n{each}" for each in self._random.sample(range(k), min(k, self._random.randint(1, 3)))]
             name = self._name("graph", number) + f".{k}"
             graph |= {f"runs{k}": self._orders.runs, f"name{k}": name, f"seconds{k}": self._seconds(), f"number{k}": k}
             graph[f"n{k}"] = (node, f"runs{k}", f"name{k}", f"seconds{k}", f"number{k}", *inputs)
@@ -213,8 +213,8 @@ class Calls:
             future.set_result(result)
 
 
-SIZES = {"graph": GRAPH_NODES, "nested": 1 + NESTED_CHILDREN, "map": MAP_TASKS}
-"""How many tasks one call of a kind makes; the others make one."""
+SIZES = {"nested": 1 + NESTED_CHILDREN, "map": MAP_TASKS}
+"""How many tasks one call of a kind makes; graphs have a size of their own, and the others make one."""
 
 
 class Program:
@@ -284,7 +284,7 @@ class Program:
             for call in make(number):
                 self._watch(call, kind)
             number += 1
-            made += SIZES.get(kind, 1)
+            made += self._orders.graph_tasks if kind == "graph" else SIZES.get(kind, 1)
 
     def _watch(self, call: Call, kind: str) -> None:
         """Large results are read by a thread, in order and so some time after they are done; all others at once."""

@@ -251,6 +251,8 @@ class ClientSession(Session):
         others, now = [], self.now()
         for spec in batch:
             if spec.graph_tasks and spec.graph_id != NO_GRAPH:
+                if self._held:  # it was sent alone in the last session, because its result was lost
+                    self._held.drop(spec.task_id)
                 waiting.add_to_graph(spec, self._context_for, now)
             elif not spec.rows and waiting.is_awaited(spec.task_id) and spec.task_id not in (self._known or ()):
                 self._start_task(spec, self._context_of(account_in(spec)))

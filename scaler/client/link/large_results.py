@@ -340,7 +340,10 @@ class LargeResults:
     def on_late(self, result: TaskResult) -> None:
         """Handle the result of a task that is no longer open."""
         object_id = ObjectId(result.task_id)
-        if result.size and not self.unread.is_stored(object_id):
+        unread = self.unread.get(object_id)
+        if result.size and unread is not None and unread.state is ResultState.LOST:
+            self.unread.keep(result, unread.call)  # its graph has made it again
+        elif result.size and not self.unread.is_stored(object_id):
             self._calls.delete([object_id])  # else the scheduler would keep it as long as this client lives
 
     def on_objects(self, responses: Iterable[ObjectResponse]) -> None:

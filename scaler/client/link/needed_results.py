@@ -55,6 +55,11 @@ class OpenGraphs:
         graph = self._kept.get(task_id[:PREFIX_BYTES])
         return None if graph is None or task_id not in graph else graph
 
+    def open_graph(self, task_id: TaskId) -> GraphCalls | None:
+        """Return the open graph that has a task; None if there is none."""
+        graph = self.kept(task_id)
+        return graph if graph is not None and graph.graph_id in self.by_id else None
+
     def of(self, task_id: TaskId) -> GraphCalls | None:
         """Return the graph of a wanted task whose result has not arrived; None if the task is not such a one."""
         graph = self._kept.get(task_id[:PREFIX_BYTES])

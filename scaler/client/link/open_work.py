@@ -357,12 +357,17 @@ class OpenWork:
         if unread.is_at_scheduler:
             self.delete([object_id])
         elif self._tasks.pop(TaskId(object_id), None) is not None:
-            self._send_cancel(TaskId(object_id), missing_result)
-            self._send_waiting()
+            self._stop_making(TaskId(object_id))
         elif (graph := self.graphs.of(TaskId(object_id))) is not None:
             self.graphs.take_sink(TaskId(object_id))
             if not graph.sinks:
                 self.out.append(_cancel_of(graph))
+
+    def _stop_making(self, task_id: TaskId) -> None:
+        """Cancel a task that makes a lost result again, unless it was sent and tasks of its open graph may need it."""
+        if self.graphs.open_graph(task_id) is None or task_id in self.window.waiting:
+            self._send_cancel(task_id, missing_result)
+            self._send_waiting()
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel all tasks and delete all objects."""
@@ -582,8 +587,8 @@ class OpenWork:
     def _return_to_graphs(self) -> None:
         """Remove the tasks that make lost results of open graphs again: the graphs make them in the new session."""
         for task_id in list(self._tasks):
-            graph = self.graphs.kept(task_id)
-            if graph is not None and graph.graph_id in self.graphs.by_id:
+            graph = self.graphs.open_graph(task_id)
+            if graph is not None:
                 graph.sinks[task_id] = self._tasks.pop(task_id)[1]
 
     def give_up(self, make_error: MakeError, make_request_error: MakeError, tell: bool) -> None:

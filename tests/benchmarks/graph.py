@@ -1,17 +1,13 @@
-"""Graphs: reading and ordering them in the client, following them in the scheduler, and running them as a whole.
+"""Graphs: reading and ordering them in the client, and running them as a whole.
 
     python tests/benchmarks/graph.py                     all figures
-    python tests/benchmarks/graph.py order readiness     without a scheduler: time and memory by shape and back-end
+    python tests/benchmarks/graph.py order               without a scheduler: time and memory by shape and back-end
     python tests/benchmarks/graph.py fan_out             one result that very many nodes need, in the scheduler alone
     python tests/benchmarks/graph.py system              `Client.get` on a scheduler and two workers
 
-Figures of `order` and `readiness` are taken in a process for each shape and back-end, since memory that was used once
-does not come back to the system: MiB are the growth of its peak, times the best of four. The import of
-python-graphblas is in neither, and has a line of its own.
-
-The back-ends of `readiness` are the scheduler's own and a candidate with python-graphblas, which is there to see from
-how many ends at once it would pay. They are given the same ends in batches of several sizes, and the candidate's
-answers are compared with the scheduler's.
+Figures of `order` are taken in a process for each shape and back-end, since memory that was used once does not come
+back to the system: MiB are the growth of its peak, times the best of four. The import of python-graphblas is not in
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +15,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import marshal
 import os
 import resource
 import subprocess
@@ -27,13 +22,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 from _kinds import kind_of
-from _plain_readiness import READY, Readiness
 from scheduler_core import Run
 
 from scaler import Client, SchedulerClusterCombo
@@ -124,12 +117,6 @@ RUNS = (
 
 REPEATS = 3
 
-TOGETHER = (1, 100, 10_000, None)
-"""How many ends come together; None: all nodes that are ready."""
-
-BATCHES = 2_000
-"""How many batches of ends are measured: of a million one by one, the first."""
-
 
 def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -154,114 +141,6 @@ def order_figures(shape: str) -> dict[str, Any]:
         read_seconds = min(read_seconds, measured(lambda: read(graph, [top]))[0])
     edges = len(description.dependencies)
     return {"edges": edges, "read": (read_seconds, read_mib), "order": (order_seconds, order_mib)}
-
-
-def write_rows(shape: str) -> None:
-    """Write what the scheduler is told of a graph: for each node, in order, the positions of those that it needs."""
-    make, calls = SHAPES[shape]
-    graph, top = make(calls)
-    description = read(graph, [top])
-    ordered = order(description)
-    places = {number: place for place, number in enumerate(ordered)}
-    ends = [0]
-    for count in description.counts:
-        ends.append(ends[-1] + count)
-    needs = [[places[d] for d in description.dependencies[start:end]] for start, end in pairwise(ends)]
-    with rows_path().open("wb") as file:
-        marshal.dump([needs[number] for number in ordered], file)
-
-
-def rows_path() -> Path:
-    return Path(os.environ["BENCHMARK_ROWS"])
-
-
-class Follower(Protocol):
-    """Says which nodes are ready, at first and whenever some have ended."""
-
-    def ready(self) -> list[int]: ...
-    def finish(self, positions: list[int]) -> list[int]: ...
-    def missing(self) -> list[int]: ...
-
-
-class PlainFollower:
-    """The scheduler's own: one end after the other."""
-
-    def __init__(self, rows: list[list[int]]) -> None:
-        self._readiness = Readiness()
-        self._ready = [position for position, row in enumerate(rows) if self._readiness.add(row) == READY]
-
-    def ready(self) -> list[int]:
-        return self._ready
-
-    def finish(self, positions: list[int]) -> list[int]:
-        ready: list[int] = []
-        finish = self._readiness.finish
-        for position in positions:
-            ready += finish(position)
-        return ready
-
-    def missing(self) -> list[int]:
-        return self._readiness._missing
-
-
-def follower(choice: str) -> Callable[[list[list[int]]], Follower]:
-    if choice == "python":
-        return PlainFollower
-    from _sparse_readiness import SparseReadiness
-
-    SparseReadiness([[], [0]]).finish([0])  # what it does at its first use
-    return SparseReadiness
-
-
-def batches(one: Follower, ready: list[int], size: int | None) -> Iterator[tuple[list[int], list[int]]]:
-    """End the ready nodes, so many together or all that are ready. Yields those that end and those ready now."""
-    start = 0
-    while start < len(ready):
-        batch = ready[start : start + size if size else None]
-        start += len(batch)
-        news = one.finish(batch)
-        ready += news
-        yield batch, news
-
-
-def follow_figures(shape: str) -> dict[str, Any]:
-    """Follow the ends of a graph with one back-end, in batches of each size."""
-    with rows_path().open("rb") as file:
-        rows = marshal.load(file)
-    choice = os.environ[BACK_END_VARIABLE]
-    make = follower(choice)
-    make_seconds, make_mib, one = measured(lambda: make(rows))
-    _, follow_mib, _ = measured(lambda: [None for _ in islice(batches(one, one.ready(), None), BATCHES)])
-    ends: dict[str, float] = {}
-    for size in TOGETHER:
-        best = float("inf")
-        for _ in range(REPEATS + 1):
-            seconds, _, one = measured(lambda: make(rows))
-            make_seconds = min(make_seconds, seconds)
-            ready = one.ready()
-            gc.collect()
-            ended, start = 0, time.perf_counter()
-            for batch, _ in islice(batches(one, ready, size), BATCHES):
-                ended += len(batch)
-            best = min(best, (time.perf_counter() - start) / ended)
-        ends[f"{size:,}" if size else "all"] = best * 1e6
-        if choice != "python":
-            assert_same_answers(make(rows), PlainFollower(rows), size)
-    return {"make": (make_seconds, make_mib + follow_mib), "ends": ends}
-
-
-def assert_same_answers(one: Follower, other: Follower, size: int | None) -> None:
-    """Both say the same nodes ready after each batch, and what the others wait for at the end."""
-    ready = one.ready()
-    assert ready == other.ready()
-    for batch, news in islice(batches(one, ready, size), BATCHES):
-        assert sorted(news) == sorted(other.finish(batch)), f"another answer to {batch}"
-    assert one.missing() == other.missing()
-
-
-def import_figures(_: str) -> dict[str, Any]:
-    seconds, mib, _ = measured(lambda: follower("graphblas"))
-    return {"import": (seconds, mib)}
 
 
 class FanOut(Run):
@@ -323,17 +202,14 @@ def fan_outs() -> Iterator[tuple[str, str]]:
 
 MEASURES = {
     "order": order_figures,
-    "rows": write_rows,
-    "follow": follow_figures,
-    "import": import_figures,
     "fan_out": fan_out_figures,
 }
 
 
-def in_a_process(measure: str, shape: str, choice: str = "python", rows: str = "") -> dict[str, Any]:
+def in_a_process(measure: str, shape: str, choice: str = "python") -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, __file__, "--measure", measure, shape],
-        env={**os.environ, BACK_END_VARIABLE: choice, "BENCHMARK_ROWS": rows}, stdout=subprocess.PIPE, check=True,
+        env={**os.environ, BACK_END_VARIABLE: choice}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     taken: dict[str, Any] = json.loads(done.stdout)
     return taken
@@ -350,19 +226,6 @@ def orders() -> Iterator[tuple[str, str]]:
         yield f"{shape}: read and check", show(plain["read"])
         yield f"{shape}: order, plain Python", show(plain["order"])
         yield f"{shape}: order, python-graphblas", show(blas["order"]) + f" ({plain['edges']:,} edges)"
-
-
-def readinesses() -> Iterator[tuple[str, str]]:
-    yield "import of python-graphblas", show(in_a_process("import", next(iter(SHAPES)))["import"])
-    with tempfile.TemporaryDirectory() as folder:
-        rows = str(Path(folder) / "rows")
-        for shape in SHAPES:
-            in_a_process("rows", shape, rows=rows)
-            for choice, name in (("python", "plain Python"), ("graphblas", "python-graphblas")):
-                taken = in_a_process("follow", shape, choice, rows)
-                ends = ", ".join(f"{size} {microseconds:.2f}" for size, microseconds in taken["ends"].items())
-                yield f"{shape}: add, {name}", show(taken["make"])
-                yield f"{shape}: us an end, {name}", f"by how many come together: {ends}"
 
 
 def cpu_seconds() -> dict[str, float]:
@@ -437,7 +300,7 @@ def sizes() -> Iterator[tuple[str, str]]:
             del kept
 
 
-PARTS = {"sizes": sizes, "order": orders, "readiness": readinesses, "fan_out": fan_outs, "system": system}
+PARTS = {"sizes": sizes, "order": orders, "fan_out": fan_outs, "system": system}
 
 
 def main() -> None:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from scaler.ids import TaskId
+import pytest
+
+from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import result_argument
 from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.client import NO_GRAPH, Task
 from scaler.wire.messages.columns import positions
+from scaler.wire.messages.common import ObjectRequest
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
 
 DIAMOND = [(), (0,), (0,), (1, 2)]
+
+
+@pytest.fixture
+def simulation(simulation: Simulation) -> Iterator[Simulation]:
+    """A scheduler with which nothing is left when its clients leave at the end of a test."""
+    yield simulation
+    for peer in simulation.peers:
+        if isinstance(peer, SimulatedClient) and not peer.is_gone:
+            peer.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()
 
 
 def slow(_run: RunTask) -> Outcome:
@@ -68,6 +82,11 @@ def await_results(client: SimulatedClient, *tasks: Task) -> list[TaskId]:
         if not each.unwanted:
             client.open[each.task_id] = each
     return [each.task_id for each in tasks]
+
+
+def requested(client: SimulatedClient) -> list[ObjectId]:
+    """Return the results that the scheduler has requested from a client."""
+    return [request.object_id for request in client.said(ObjectRequest)]
 
 
 def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:

@@ -20,7 +20,7 @@ from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.vocabulary import split_failed_input
 from tests.support.configs import scheduler_config
-from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
+from tests.support.simulation import Execute, Outcome, SimulatedAgent, SimulatedClient, Simulation, succeed
 from tests.unit.actors.dependencies.conftest import (
     DIAMOND,
     by_task,
@@ -61,7 +61,6 @@ def test_tasks_run_when_their_arguments_exist_and_only_wanted_results_travel(
     assert list(client.results) == [nodes[3]]
     assert client.surplus == []
     assert simulation.graphs() == []
-    leave_and_check(simulation, client)
 
 
 @pytest.mark.parametrize("ends", ["complete", "cancelled", "client left"])
@@ -85,7 +84,6 @@ def test_objects_of_a_graph_stay_until_all_tasks_that_may_name_them_have_arrived
     assert len(agent.started) == (2 if ends == "complete" else 1)
     assert OBJECT_ID not in store.objects
     assert simulation.graphs() == []
-    leave_and_check(simulation, client)
 
 
 def test_a_task_whose_result_is_no_longer_needed_does_not_run_and_its_objects_are_deleted(
@@ -105,7 +103,6 @@ def test_a_task_whose_result_is_no_longer_needed_does_not_run_and_its_objects_ar
     assert statuses == {second.task_id: TaskStatus.SUCCESS, third.task_id: TaskStatus.NOT_FOUND}
     assert OBJECT_ID not in store.objects
     assert simulation.graphs() == []
-    leave_and_check(simulation, client)
 
 
 @pytest.mark.parametrize("ends", ["complete", "failed", "cancelled"])
@@ -135,24 +132,14 @@ def test_a_large_result_is_an_object_until_its_last_consumer_has_ended(simulatio
     assert ObjectId(first) in simulation.tree.objects.objects
     assert {run.object_ids for run in agent.started[1:3]} == {first}
     assert {run.payload for run in agent.started[1:3]} == {argument_block(OBJECT, first)}
+    assert first in agent.kept
     simulation.advance(5.0)
     assert list(simulation.tree.objects.objects) == [client.function_id, client.submitted[0]]
-    assert client.results[client.submitted[0]].size == len(b"largeresult")
-    client.delete(ObjectId(client.submitted[0]))
-    leave_and_check(simulation, client)
-
-
-def test_the_agent_that_has_a_large_result_keeps_it_while_a_task_needs_it(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1, large)
-    client.submit_graph([(), (0,), (0,)], [1, 2])
-    simulation.advance(0.05)
-    other = simulation.agent(1, slow)
-    simulation.advance(0.1)
-    first = ObjectId(agent.started[0].task_id)
-    assert agent.kept & {first} == {first}
-    simulation.advance(100.0)
     assert first in agent.forgotten
-    assert first not in agent.kept | other.kept
+    assert client.results[client.submitted[0]].size == len(b"largeresult")
+    client.fetch(ObjectId(client.submitted[0]))
+    simulation.run()
+    assert client.fetched[ObjectId(client.submitted[0])] == b"largeresult"
 
 
 @pytest.mark.parametrize(("size", "is_near"), [(WORTH_A_PLACE_BYTES, True), (WORTH_A_PLACE_BYTES - 1, False)])
@@ -171,17 +158,6 @@ def test_tasks_that_need_a_very_large_result_run_where_it_was_made(
     assert (places[last] is places[made]) == is_near
 
 
-def test_a_large_result_that_is_wanted_and_needed_outlives_both(simulation: Simulation) -> None:
-    client = simulation.client()
-    simulation.agent(1, large)
-    client.submit_graph([(), (0,)], [0, 1])
-    simulation.advance(5.0)
-    client.fetch(ObjectId(client.submitted[0]))
-    simulation.run()
-    assert client.fetched[ObjectId(client.submitted[0])] == b"largeresult"
-    leave_and_check(simulation, client)
-
-
 def test_results_that_are_too_large_together_for_one_message_become_objects(simulation: Simulation) -> None:
     client = simulation.client()
     value = b"v" * 8192
@@ -193,7 +169,6 @@ def test_results_that_are_too_large_together_for_one_message_become_objects(simu
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert len(run.payload) < BLOCK_BYTES + count * 32
     assert len(run.object_ids) > 0
-    leave_and_check(simulation, client)
 
 
 FAN_OUT = 3 * SLICE_STEPS
@@ -205,15 +180,20 @@ def n_waiting(simulation: Simulation) -> int:
     return session.statistics()["waiting"]
 
 
+def end_first(simulation: Simulation, agent: SimulatedAgent) -> None:
+    """Let the scheduler receive the result of the first task, and do nothing with it yet."""
+    simulation.run()
+    simulation.clock.advance(0.1)
+    agent.on_time(simulation.clock())
+    simulation.edge.receive()
+
+
 def test_very_many_consumers_are_started_in_slices() -> None:
     simulation = Simulation(audited=False)
     client, agent = simulation.client(), simulation.agent(1)
     client.submit_graph(WIDE, [FAN_OUT])
-    simulation.run()
+    end_first(simulation, agent)
     assert n_waiting(simulation) == FAN_OUT
-    simulation.clock.advance(0.1)
-    agent.on_time(simulation.clock())
-    simulation.edge.receive()
     most = 0
     while before := n_waiting(simulation):
         simulation.dispatcher.run(1)
@@ -224,35 +204,21 @@ def test_very_many_consumers_are_started_in_slices() -> None:
     leave_and_check(simulation, client)
 
 
-@pytest.mark.parametrize("later", [0, SLICE_STEPS + 5])
-def test_a_wide_graph_that_is_cancelled_while_its_tasks_start(simulation: Simulation, later: int) -> None:
+@pytest.mark.parametrize(("later", "leaves"), [(0, False), (SLICE_STEPS + 5, False), (0, True)])
+def test_a_wide_graph_can_end_while_its_tasks_start(simulation: Simulation, *, later: int, leaves: bool) -> None:
     client, agent = simulation.client(), simulation.agent(1)
     client.submit_graph([*WIDE, *[(0,)] * later], [1, FAN_OUT])
-    simulation.run()
-    simulation.clock.advance(0.1)
-    agent.on_time(simulation.clock())
-    simulation.edge.receive()
+    end_first(simulation, agent)
     waiting = n_waiting(simulation)
     while n_waiting(simulation) == waiting:
         simulation.dispatcher.run(1)
-    client.cancel(client.submitted[0])
+    if leaves:
+        client.leave()
+    else:
+        client.cancel(client.submitted[0])
     simulation.advance(5.0)
-    assert client.statuses() == [TaskStatus.CANCELED] * 2
-    assert simulation.graphs() == []
-    leave_and_check(simulation, client)
-
-
-def test_a_client_can_leave_while_very_many_tasks_of_its_graph_start(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1)
-    client.submit_graph(WIDE, [1, FAN_OUT])
-    simulation.run()
-    simulation.clock.advance(0.1)
-    agent.on_time(simulation.clock())
-    simulation.edge.receive()
-    while n_waiting(simulation) == FAN_OUT:
-        simulation.dispatcher.run(1)
-    leave_and_check(simulation, client)
-    assert agent.queued == []
+    assert client.statuses() == [None if leaves else TaskStatus.CANCELED] * 2
+    assert (agent.queued, simulation.graphs()) == ([], [])
 
 
 def test_very_many_tasks_fail_with_the_task_that_they_need(simulation: Simulation) -> None:
@@ -262,7 +228,6 @@ def test_very_many_tasks_fail_with_the_task_that_they_need(simulation: Simulatio
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.FAILED] * len(WIDE)
     assert simulation.graphs() == []
-    leave_and_check(simulation, client)
 
 
 @pytest.mark.parametrize("size", [WORTH_AN_OBJECT_BYTES - 1, WORTH_AN_OBJECT_BYTES, 8192])
@@ -281,7 +246,6 @@ def test_a_small_result_becomes_an_object_if_many_tasks_need_it(simulation: Simu
         assert sum(len(run.payload) for run in agent.started[1:]) <= SHARED_BYTES + count * 64
     assert client.statuses() == [TaskStatus.SUCCESS]
     client.delete(ObjectId(client.submitted[0]))
-    leave_and_check(simulation, client)
 
 
 def test_the_tasks_of_a_graph_keep_their_names_options_and_priorities(simulation: Simulation) -> None:
@@ -296,7 +260,6 @@ def test_the_tasks_of_a_graph_keep_their_names_options_and_priorities(simulation
     simulation.advance(5.0)
     found = {(run.task_id, run.name, run.priority, run.options) for run in agent.started[4:]}
     assert found == {(task_id(1), "task 1", 1, b""), (task_id(2), "task 2", 2, b""), (task_id(3), "", 0, b"")}
-    leave_and_check(simulation, client)
 
 
 def test_a_failed_task_fails_its_dependents_with_its_error_and_other_tasks_run(simulation: Simulation) -> None:
@@ -307,7 +270,6 @@ def test_a_failed_task_fails_its_dependents_with_its_error_and_other_tasks_run(s
     simulation.advance(10.0)
     assert client.statuses() == [TaskStatus.FAILED] * 3 + [TaskStatus.SUCCESS] * 2
     assert {client.results[each].payload for each in client.submitted[:3]} == {b"why"}
-    leave_and_check(simulation, client)
 
 
 def test_dependents_of_a_task_that_failed_without_an_exception_end_with_its_id(simulation: Simulation) -> None:
@@ -322,7 +284,6 @@ def test_dependents_of_a_task_that_failed_without_an_exception_end_with_its_id(s
     assert split_failed_input(payloads[first.task_id]) == (b"", b"too long")
     assert split_failed_input(payloads[second.task_id]) == (first.task_id, b"too long")
     assert split_failed_input(payloads[third.task_id]) == (first.task_id, b"too long")
-    leave_and_check(simulation, client)
 
 
 def test_tasks_whose_inputs_have_ended_run_before_waiting_tasks(simulation: Simulation) -> None:
@@ -386,7 +347,6 @@ def test_a_cancelled_graph_ends_all_its_tasks_and_frees_the_workers(
     assert client.statuses() == [TaskStatus.CANCELED] * 5
     assert agent.queued == []
     assert simulation.graphs() == []
-    leave_and_check(simulation, client)
 
 
 def test_tasks_that_arrive_while_a_task_of_their_cancelled_graph_stops_are_cancelled(simulation: Simulation) -> None:
@@ -402,7 +362,6 @@ def test_tasks_that_arrive_while_a_task_of_their_cancelled_graph_stops_are_cance
     simulation.run()
     assert client.surplus[-1].task_id == task_id(1)
     assert simulation.graphs() == []
-    leave_and_check(simulation, client)
 
 
 def test_tasks_that_arrive_after_the_end_of_their_cancelled_graph_are_cancelled(
@@ -427,42 +386,6 @@ def test_tasks_that_arrive_after_the_end_of_their_cancelled_graph_are_cancelled(
     client.say(late[0])  # the scheduler has forgotten its graph
     simulation.advance(1.0)
     assert [run.task_id for run in agent.started] == [late[0].task_id]
-    leave_and_check(simulation, client)
-
-
-def test_the_graphs_of_a_lost_client_are_removed(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1, slow)
-    client.submit_graph(DIAMOND, [3], for_task=b"the graph's own")
-    simulation.advance(1.0)
-    client.die()
-    simulation.advance(6.0)
-    simulation.check_empty()
-    assert agent.queued == []
-
-
-def test_a_graph_that_is_resubmitted_after_a_lost_connection_runs_once(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1)
-    client.submit_graph(DIAMOND, [0, 3])
-    simulation.advance(0.15)
-    assert client.statuses() == [TaskStatus.SUCCESS, None]
-    client.connect()
-    simulation.advance(5.0)
-    assert client.statuses() == [TaskStatus.SUCCESS] * 2
-    assert len(agent.started) == 4
-    assert len(client.surplus) == 1, "a new session started, and the client may not have received the first result"
-
-
-def test_a_graph_result_that_was_lost_with_the_connection_is_resent(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1)
-    client.submit_graph([*DIAMOND, (3,)], [0, 4])
-    simulation.advance(0.05)
-    client.cut()
-    simulation.advance(0.1)
-    assert client.statuses() == [None, None]
-    client.connect()
-    simulation.advance(5.0)
-    assert client.statuses() == [TaskStatus.SUCCESS] * 2
-    assert len(agent.started) == 5
 
 
 @pytest.mark.parametrize("execute", [succeed, large, located])
@@ -480,16 +403,6 @@ def test_a_graph_whose_results_were_all_lost_with_the_connection_does_not_run_ag
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert [run.task_id for run in agent.started] == [each.task_id for each in client.graphs[graph_id]]
-    leave_and_check(simulation, client)
-
-
-def test_a_crashed_task_is_run_again(simulation: Simulation) -> None:
-    client = simulation.client()
-    crashes = [Outcome(TaskStatus.PROCESSOR_DIED, b"it died")] * 2
-    simulation.agent(1, lambda _run: crashes.pop() if crashes else Outcome())
-    client.submit_graph([(), (0,)], [1])
-    simulation.advance(5.0)
-    assert client.statuses() == [TaskStatus.SUCCESS]
 
 
 def test_a_balancer_that_fails_forgets_no_task_of_a_graph() -> None:
@@ -504,50 +417,25 @@ def test_a_balancer_that_fails_forgets_no_task_of_a_graph() -> None:
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_a_task_actor_that_fails_fails_the_tasks_that_need_it_and_no_other() -> None:
-    simulation = Simulation()
-    client = simulation.client()
-    client.submit_graph([(), (0,), ()], range(3))
-    simulation.run()
-    actor = simulation.task(client.submitted[0])
-    assert actor is not None
-    simulation.fail(actor.actor_ref)
-    simulation.agent(1)
-    simulation.advance(5.0)
-    assert client.statuses() == [TaskStatus.INTERNAL_ERROR, TaskStatus.INTERNAL_ERROR, TaskStatus.SUCCESS]
-    leave_and_check(simulation, client)
-
-
 @pytest.mark.parametrize(
-    ("block", "dependencies"),
+    "fields",
     [
-        (b"", packed(1)),  # itself
-        (b"", packed(2)),  # a later task
-        (argument_block(2, packed(7)), packed(0)),  # not among its dependencies
-        (b"\2\0\0\4\0\0\0", packed(0)),  # cut off
+        {"dependencies": packed(1)},  # itself
+        {"dependencies": packed(2)},  # a later task
+        {"dependencies": packed(0), "payload": argument_block(2, packed(7))},  # not among its dependencies
+        {"dependencies": packed(0), "payload": b"\2\0\0\4\0\0\0"},  # cut off
+        {"rows": 3},
     ],
 )
-def test_a_malformed_task_of_a_graph_fails_alone(simulation: Simulation, block: bytes, dependencies: bytes) -> None:
+def test_a_malformed_task_of_a_graph_fails_alone(simulation: Simulation, fields: dict[str, Any]) -> None:
     client = simulation.client()
     simulation.agent(1)
     good, bad, last = (in_graph(client, number, of=3) for number in range(3))
     client.open = {each.task_id: each for each in (good, bad, last)}
-    client.say(good, replace(bad, payload=block, dependencies=dependencies), last)
+    client.say(good, replace(bad, **fields), last)
     simulation.advance(40.0)
     statuses = [TaskStatus.SUCCESS, TaskStatus.INTERNAL_ERROR, TaskStatus.SUCCESS]
     assert client.statuses(each.task_id for each in (good, bad, last)) == statuses
-    leave_and_check(simulation, client)
-
-
-def test_a_range_of_rows_in_a_graph_fails_alone(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1)
-    rows, other = in_graph(client, 1, of=2, rows=3), in_graph(client, 2, of=2)
-    client.say(rows, other)
-    simulation.advance(1.0)
-    statuses = {result.task_id: result.status for result in client.surplus}
-    assert statuses == {rows.task_id: TaskStatus.INTERNAL_ERROR, other.task_id: TaskStatus.SUCCESS}
-    assert [run.task_id for run in agent.started] == [other.task_id]
-    leave_and_check(simulation, client)
 
 
 def test_tasks_beyond_the_announced_number_are_ignored(simulation: Simulation) -> None:
@@ -555,7 +443,6 @@ def test_tasks_beyond_the_announced_number_are_ignored(simulation: Simulation) -
     client.say(*(in_graph(client, number, of=1) for number in (1, 2)))
     simulation.advance(1.0)
     assert [run.task_id for run in agent.started] == [task_id(1)]
-    leave_and_check(simulation, client)
 
 
 def test_a_cancel_without_a_graph_is_ignored_for_a_waiting_task_of_a_graph(simulation: Simulation) -> None:
@@ -610,4 +497,3 @@ def test_a_large_result_that_no_task_needs_is_deleted_at_its_agent(simulation: S
         client.cancel(second)
     simulation.advance(1.0)
     assert [object_id for object_id, _location in agent.dropped] == ([] if ends == "cancelled" else [first])
-    leave_and_check(simulation, client)

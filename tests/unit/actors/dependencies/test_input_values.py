@@ -14,7 +14,7 @@ from scaler.actors.messages.tasks import KeepResult, TaskDone
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, random_id
-from scaler.pickling.serialization import VALUE, argument_block, result_argument
+from scaler.pickling.serialization import result_argument
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.columns import ROWS_BYTES_MOST
 from scaler.wire.messages.common import TaskStatus
@@ -67,13 +67,6 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_small_results_are_a_part_of_the_arguments(scene: Scene) -> None:
-    block, object_ids, near = scene.values.arguments(scene.last)
-    assert block == argument_block(VALUE, b"one") * 2
-    assert (object_ids, near) == (b"", None)
-    assert scene.received() == []
-
-
 def test_a_result_with_the_id_of_an_object_of_another_client_is_refused(scene: Scene) -> None:
     scene.makers[ObjectId(scene.first.task_id)] = CLIENT
     scene.values.keep(scene.first, scene.done(scene.first, 70_000), is_stored=False)
@@ -82,12 +75,6 @@ def test_a_result_with_the_id_of_an_object_of_another_client_is_refused(scene: S
     with pytest.raises(ValueError, match="another client has an object with the id"):
         scene.values.keep(scene.second, scene.done(scene.second, 70_000), is_stored=False)
     assert scene.received() == []
-
-
-def test_a_result_that_is_stored_for_the_client_already_is_only_used(scene: Scene) -> None:
-    scene.values.keep(scene.first, scene.done(scene.first, 70_000), is_stored=True)
-    assert scene.received() == [UseObjects]
-    assert scene.values.stored(scene.first.task_id) is scene.first
 
 
 @pytest.mark.parametrize("size", [WORTH_A_PLACE_BYTES - 1, WORTH_A_PLACE_BYTES])

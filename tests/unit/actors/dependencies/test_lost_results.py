@@ -16,11 +16,11 @@ from scaler.keys.allowed import OwnerTerms
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import OBJECT, VALUE, argument_block
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, InputResult, TaskResult
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.vocabulary import INPUTS, split_failed_input
 from scaler.wire.messages.worker import RunTask
 from tests.support.configs import scheduler_config
-from tests.support.simulation import Execute, Outcome, SimulatedAgent, SimulatedClient, Simulation, succeed
+from tests.support.simulation import Execute, Outcome, SimulatedAgent, Simulation, succeed
 from tests.unit.actors.dependencies.conftest import (
     await_results,
     by_task,
@@ -29,6 +29,7 @@ from tests.unit.actors.dependencies.conftest import (
     leave_and_check,
     located,
     packed,
+    requested,
     slow,
     task,
     task_id,
@@ -40,11 +41,6 @@ SUCCESS, MISSING = TaskStatus.SUCCESS, TaskStatus.MISSING_OBJECTS
 def missing(_run: RunTask) -> Outcome:
     """Return what a run returns that cannot read one of its arguments."""
     return Outcome(MISSING, b"an object is missing", 1.0)
-
-
-def requested(client: SimulatedClient) -> list[ObjectId]:
-    """Return the results that the scheduler has requested from a client."""
-    return [request.object_id for request in client.said(ObjectRequest)]
 
 
 class Scene:
@@ -119,7 +115,6 @@ def test_a_lost_result_is_made_again_for_the_tasks_that_wait_for_it(
     assert sorted(scene.runs()) == [0, 0, 1, 2, 3]
     assert scene.run(2).payload == argument_block(OBJECT, scene.nodes[0]) + argument_block(VALUE, b"done")
     assert (scene.client.surplus, scene.client.lost) == ([], [])
-    scene.end()
 
 
 @pytest.mark.parametrize("execute", [located, succeed, large])
@@ -134,7 +129,6 @@ def test_a_lost_result_and_the_dropped_results_that_it_needs_are_requested_in_tu
     assert scene.client.statuses() == [SUCCESS]
     assert scene.runs()[-5:] == [0, 1, 2, 3, 5]
     assert scene.client.surplus == []
-    scene.end()
 
 
 def test_several_results_that_are_lost_together_are_each_made_again_once(simulation: Simulation) -> None:
@@ -145,25 +139,14 @@ def test_several_results_that_are_lost_together_are_each_made_again_once(simulat
     assert requested(scene.client) == scene.nodes[:2]
     assert scene.client.statuses() == [SUCCESS] * 2
     assert sorted(scene.runs()) == [0, 0, 1, 1, 2, 3, 4]
-    scene.end()
 
 
-def test_a_running_task_ends_although_a_result_that_it_needs_is_lost_meanwhile(simulation: Simulation) -> None:
-    scene = Scene(simulation, [(), (0,), (0, 1)], 1, 2, busy=1)
-    scene.lose()
-    simulation.advance(100.0)
-    assert requested(scene.client) == [scene.nodes[0]]
-    assert scene.client.statuses() == [SUCCESS] * 2
-    assert sorted(scene.runs()) == [0, 0, 1, 2]
-    scene.end()
-
-
-@pytest.mark.parametrize("is_made_before", [False, True])
-def test_a_task_that_could_not_read_a_result_lost_after_its_start_runs_again(
-    simulation: Simulation, *, is_made_before: bool
+@pytest.mark.parametrize(("is_made_before", "second"), [(False, slow), (True, slow), (True, missing)])
+def test_a_task_that_could_not_read_a_result_lost_after_its_start_runs_again_once(
+    simulation: Simulation, *, is_made_before: bool, second: Execute
 ) -> None:
     scene = Scene(simulation, [(), (0,)], 1, busy=1)
-    scene.executes[scene.nodes[1]] = in_turn(slow, succeed)
+    scene.executes[scene.nodes[1]] = second
     if is_made_before:
         scene.busy_agent.slots[0].outcome = Outcome(MISSING, b"an object is missing", 30.0)
     else:
@@ -172,11 +155,10 @@ def test_a_task_that_could_not_read_a_result_lost_after_its_start_runs_again(
         scene.busy_agent.slots[0].ends = simulation.clock() + 2.0
     scene.lose()
     simulation.advance(100.0)
-    assert scene.client.statuses() == [SUCCESS]
+    assert scene.client.statuses() == [MISSING if second is missing else SUCCESS]
     assert requested(scene.client) == [scene.nodes[0]]
     assert sorted(scene.runs()) == [0, 0, 1, 1]
     assert scene.run(1).payload == argument_block(OBJECT, scene.nodes[0])
-    scene.end()
 
 
 def test_a_task_that_misses_an_object_without_a_loss_fails(simulation: Simulation) -> None:
@@ -186,18 +168,6 @@ def test_a_task_that_misses_an_object_without_a_loss_fails(simulation: Simulatio
     simulation.advance(5.0)
     assert client.statuses() == [MISSING] * 2
     assert requested(client) == []
-    leave_and_check(simulation, client)
-
-
-def test_a_task_whose_second_start_misses_an_object_too_fails(simulation: Simulation) -> None:
-    scene = Scene(simulation, [(), (0,)], 1, busy=1)
-    scene.executes[scene.nodes[1]] = missing
-    scene.busy_agent.slots[0].outcome = Outcome(MISSING, b"an object is missing", 30.0)
-    scene.lose()
-    simulation.advance(100.0)
-    assert scene.client.statuses() == [MISSING]
-    assert sorted(scene.runs()) == [0, 0, 1, 1]
-    scene.end()
 
 
 def test_a_lost_result_that_no_task_needs_any_more_is_not_requested(simulation: Simulation) -> None:
@@ -209,7 +179,6 @@ def test_a_lost_result_that_no_task_needs_any_more_is_not_requested(simulation: 
     assert scene.client.lost == [scene.nodes[1]]
     assert scene.client.statuses() == [SUCCESS] * 3
     assert simulation.graphs() == []
-    scene.end()
 
 
 @pytest.mark.parametrize("ends", ["graph", "nothing"])
@@ -228,7 +197,6 @@ def test_a_requested_result_that_no_task_needs_any_more_can_be_needed_later(simu
     simulation.advance(100.0)
     assert client.statuses([single]) == [SUCCESS]
     assert requested(client) == [scene.nodes[0]] * 2
-    scene.end()
 
 
 def test_tasks_fail_with_a_result_that_was_lost_too_often(simulation: Simulation) -> None:
@@ -247,17 +215,6 @@ def test_tasks_fail_with_a_result_that_was_lost_too_often(simulation: Simulation
         assert reason.startswith(sentence.encode())
     assert requested(scene.client) == [scene.nodes[0]] * (TRIES_MOST - 1)
     simulation.advance(100.0)
-    scene.end()
-
-
-def test_losses_of_different_results_do_not_add_up(simulation: Simulation) -> None:
-    scene = Scene(simulation, [(), (), (0, 1), (0, 2)], 3, busy=1)
-    for _ in range(TRIES_MOST - 1):
-        scene.lose()
-        simulation.advance(1.0)
-    simulation.advance(30.0)
-    assert scene.client.statuses() == [SUCCESS]
-    scene.end()
 
 
 def test_losses_are_not_counted_beyond_the_need_for_a_result(simulation: Simulation) -> None:
@@ -276,32 +233,24 @@ def test_losses_are_not_counted_beyond_the_need_for_a_result(simulation: Simulat
     simulation.advance(40.0)
     assert scene.client.statuses() == [SUCCESS] * 3
     assert scene.client.statuses([single]) == [SUCCESS]
-    scene.end()
 
 
-def test_tasks_fail_with_the_reason_of_a_client_that_does_not_make_a_lost_result_again(simulation: Simulation) -> None:
+@pytest.mark.parametrize("answer", [(MISSING, b"it may not run again"), (SUCCESS, b"value"), (SUCCESS, b"", 5)])
+def test_what_its_client_has_in_place_of_a_lost_result_is_used(simulation: Simulation, answer: tuple[Any, ...]) -> None:
+    """That is why it does not make the result again, or the result, inside of the answer or as an object."""
     scene = Scene(simulation, [(), (0,), (), (1, 2), (0, 2)], 3, 4, busy=2)
-    scene.client.results[scene.nodes[1]] = TaskResult(scene.nodes[1], MISSING, b"it may not run again", 0)
+    client, node, (status, payload, *_) = scene.client, scene.nodes[1], answer
+    supply, make = client._supply, ObjectInstruction(InstructionKind.CREATE, ObjectId(node), "", [b"value"])
+    said = [*[make] * (status == SUCCESS), InputResult(node, *answer)]
+    client._supply = lambda task_id: client.say(*said) if task_id == node else supply(task_id)
     scene.lose()
     simulation.advance(100.0)
-    assert scene.client.statuses() == [MISSING, SUCCESS]
-    reason = split_failed_input(scene.client.results[scene.nodes[3]].payload)
-    assert reason == (scene.nodes[1], b"it may not run again")
-    scene.end()
-
-
-@pytest.mark.parametrize("kind", [VALUE, OBJECT])
-def test_a_lost_result_that_its_client_has_is_used(simulation: Simulation, kind: int) -> None:
-    scene = Scene(simulation, [(), (0,), (), (1, 2), (0, 2)], 3, 4, busy=2)
-    client, node = scene.client, scene.nodes[1]
-    answer, make = client._supply, ObjectInstruction(InstructionKind.CREATE, ObjectId(node), "", [b"value"])
-    result = InputResult(node, SUCCESS, b"value") if kind == VALUE else InputResult(node, SUCCESS, b"", 5)
-    client._supply = lambda task_id: client.say(make, result) if task_id == node else answer(task_id)
-    scene.lose()
-    simulation.advance(100.0)
-    assert client.statuses() == [SUCCESS] * 2
-    assert scene.run(3).payload.startswith(argument_block(kind, b"value" if kind == VALUE else node))
-    scene.end()
+    assert client.statuses() == [status, SUCCESS]
+    if status == SUCCESS:
+        argument = argument_block(VALUE, payload) if payload else argument_block(OBJECT, node)
+        assert scene.run(3).payload.startswith(argument)
+    else:
+        assert split_failed_input(client.results[scene.nodes[3]].payload) == (node, payload)
 
 
 def test_a_client_that_says_in_vain_that_a_result_is_stored_is_asked_a_few_times(simulation: Simulation) -> None:
@@ -313,7 +262,6 @@ def test_a_client_that_says_in_vain_that_a_result_is_stored_is_asked_a_few_times
     assert client.statuses() == [MISSING]
     assert requested(client) == [scene.nodes[0]] * (TRIES_MOST - 1)
     simulation.advance(100.0)
-    scene.end()
 
 
 def test_a_lost_result_is_made_again_although_its_owner_and_client_have_as_many_tasks_as_they_may() -> None:
@@ -351,7 +299,6 @@ def test_a_graph_that_is_cancelled_while_a_lost_result_is_awaited_ends(simulatio
     simulation.advance(100.0)
     assert all(not agent.queued for agent in scene.agents)
     assert client.surplus == []
-    scene.end()
 
 
 @pytest.mark.parametrize("needs", ["graph", "inputs"])
@@ -375,7 +322,6 @@ def test_a_lost_result_that_the_client_wants_too_is_made_again_and_reported_once
     assert client.statuses() == [SUCCESS] * 3
     assert [result.task_id for result in client.said(TaskResult)].count(first) == 2
     assert client.surplus == []
-    leave_and_check(simulation, client)
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
@@ -393,7 +339,6 @@ def test_a_result_that_is_lost_while_the_client_is_disconnected_is_requested_aft
     simulation.advance(100.0)
     assert scene.client.statuses([scene.nodes[3], single]) == [SUCCESS] * 2
     assert scene.client.surplus == []
-    scene.end()
 
 
 def test_the_lost_result_of_a_task_in_no_graph_is_requested_in_a_new_session(simulation: Simulation) -> None:
@@ -413,7 +358,6 @@ def test_the_lost_result_of_a_task_in_no_graph_is_requested_in_a_new_session(sim
     assert requested(client) == [first]
     assert client.statuses() == [SUCCESS] * 3
     assert client.statuses([last]) == [SUCCESS]
-    leave_and_check(simulation, client)
 
 
 def test_a_result_that_is_lost_before_the_tasks_arrive_that_need_it_is_made_again(simulation: Simulation) -> None:
@@ -433,7 +377,6 @@ def test_a_result_that_is_lost_before_the_tasks_arrive_that_need_it_is_made_agai
     client.say(graph[1])
     simulation.advance(5.0)
     assert client.statuses([graph[1].task_id]) == [SUCCESS]
-    leave_and_check(simulation, client)
 
 
 def test_the_loss_of_a_result_that_was_kept_for_two_tasks_with_one_id_is_noticed(simulation: Simulation) -> None:
@@ -453,7 +396,6 @@ def test_the_loss_of_a_result_that_was_kept_for_two_tasks_with_one_id_is_noticed
     agent.leave()
     simulation.advance(1.0)
     assert requested(client) == [task_id(9), task_id(1)]
-    leave_and_check(simulation, client)
 
 
 def test_a_task_that_waits_for_a_requested_result_says_so(simulation: Simulation) -> None:
@@ -466,7 +408,6 @@ def test_a_task_that_waits_for_a_requested_result_says_so(simulation: Simulation
     assert answer.waits_for == INPUTS
     assert answer.sentence.endswith("is requested from its client")
     simulation.advance(50.0)
-    scene.end()
 
 
 a_shape = st.lists(st.sets(st.integers(0, 5), max_size=3), min_size=2, max_size=6).map(

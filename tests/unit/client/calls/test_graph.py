@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from scaler.client.calls.inputs import ResultArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects
-from scaler.ids import ObjectId, split_ids
+from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.pickling.serialization import (
     BLOCK_BYTES,
     OBJECT,
@@ -30,10 +31,14 @@ from scaler.wire.messages.common import InstructionKind
 ADDRESS = "tcp://127.0.0.1:1"
 
 
-def packed(graph: dict[str, Any], *keys: str) -> GraphCalls:
+def pack(graph: dict[str, Any], keys: Sequence[str], *terms: Any) -> tuple[GraphCalls, dict[str, TaskId | None]]:
     serializer = DefaultSerializer()
     packer = ArgumentPacker(serializer, ADDRESS)
-    return pack_graph(graph, keys, ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer), packer)[0]
+    return pack_graph(graph, keys, ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer), packer, *terms)
+
+
+def packed(graph: dict[str, Any], *keys: str) -> GraphCalls:
+    return pack(graph, keys)[0]
 
 
 def arguments(task: Task, results: dict[int, Any] | None = None) -> list[Any]:
@@ -64,10 +69,7 @@ def test_only_needed_calls_become_tasks_each_after_those_that_it_needs() -> None
 
 
 def test_the_tasks_of_a_graph_have_its_terms() -> None:
-    serializer = DefaultSerializer()
-    packer = ArgumentPacker(serializer, ADDRESS)
-    functions = ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer)
-    graph, _ = pack_graph({"a": (abs, -1), "b": (abs, "a")}, ["b"], functions, packer, (7, "name", b"", 1, 2))
+    graph, _ = pack({"a": (abs, -1), "b": (abs, "a")}, ["b"], (7, "name", b"", 1, 2))
     assert {(task.priority, task.name, task.account, task.owner) for task in graph.tasks} == {(7, "name", 1, 2)}
 
 
@@ -85,10 +87,7 @@ def test_each_function_of_a_graph_is_one_object() -> None:
 
 
 def test_requested_keys_keep_their_order_and_data_has_no_task() -> None:
-    serializer = DefaultSerializer()
-    packer = ArgumentPacker(serializer, ADDRESS)
-    functions = ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer)
-    graph, asked = pack_graph({"b": (abs, "a"), "a": 1}, ["a", "b"], functions, packer)
+    graph, asked = pack({"b": (abs, "a"), "a": 1}, ["a", "b"])
     assert asked == {"a": None, "b": graph.tasks[0].task_id}
     assert list(asked) == ["a", "b"]
 
@@ -97,6 +96,7 @@ def test_a_large_value_of_a_graph_is_one_object_for_all_tasks() -> None:
     graph = packed({"big": bytes(50_000), "b": (len, "big"), "c": (max, "big", "big", "b")}, "c")
     (instruction,) = graph.objects.values()
     assert instruction.kind == InstructionKind.CREATE_FOR_TASK
+    assert [task.payload[0] for task in graph.tasks] == [OBJECT] * 2
     assert [split_ids(task.object_ids) for task in graph.tasks] == [
         [instruction.object_id],
         [instruction.object_id] * 2,
@@ -123,20 +123,14 @@ def test_values_that_exceed_one_block_together_become_objects() -> None:
     assert not any(task.payload.count(b"\1" * 100) for task in graph.tasks)
 
 
-def test_a_reference_as_data_or_literal_is_an_object_that_lives_as_long_as_the_graph() -> None:
+@pytest.mark.parametrize("as_is", [False, True])
+def test_the_object_of_a_reference_lives_as_long_as_the_graph(*, as_is: bool) -> None:
     reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
-    graph = packed({"r": reference, "b": (len, "r"), "c": (max, "b", reference)}, "c")
+    value = reference.as_is() if as_is else reference
+    graph = packed({"r": [value] if as_is else value, "b": (len, "r"), "c": (max, "b", value)}, "c")
     assert [task.object_ids for task in graph.tasks] == [reference.object_id] * 2
-    assert arguments(graph.tasks[1], {0: 3}) == [3, reference.object_id]
-    assert set(graph.references) == {reference}
-
-
-def test_the_object_of_a_reference_as_is_lives_as_long_as_the_graph() -> None:
-    reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
-    graph = packed({"r": [reference.as_is()], "b": (len, "r"), "c": (max, "b", reference.as_is())}, "c")
-    assert [task.object_ids for task in graph.tasks] == [reference.object_id] * 2
-    assert arguments(graph.tasks[0]) == [[reference]]
-    assert arguments(graph.tasks[1], {0: 3}) == [3, reference]
+    assert arguments(graph.tasks[0]) == ([[reference]] if as_is else [reference.object_id])
+    assert arguments(graph.tasks[1], {0: 3}) == [3, reference if as_is else reference.object_id]
     assert set(graph.references) == {reference}
 
 
@@ -172,9 +166,3 @@ def test_callables_and_none_are_data() -> None:
     graph = packed({"f": abs, "n": None, "b": (max, "f", "n", abs)}, "b")
     assert arguments(graph.tasks[0]) == [abs, None, abs]
     assert plain_block((None,), False) in graph.tasks[0].payload
-
-
-def test_the_object_ids_of_a_task_name_the_objects_in_its_arguments() -> None:
-    graph = packed({"big": bytes(50_000), "b": (len, "big")}, "b")
-    assert graph.tasks[0].payload[0] == OBJECT
-    assert [graph.tasks[0].object_ids] == list(graph.objects)

@@ -168,6 +168,12 @@ def graph(
     return made
 
 
+def store(work: OpenWork, number: int, sink: Any = None) -> None:
+    """Submit a task, and report that its result is stored."""
+    work.add(entry(number, sink))
+    work.on_results([result(number, size=80_000)])
+
+
 def cancel_of(graph: GraphCalls) -> TaskCancel:
     return TaskCancel(graph.tasks[0].task_id, graph_id=graph.graph_id)
 
@@ -201,11 +207,6 @@ class TestAsking:
         work.on_results([result(1), result(2)])
         assert said(work) == [tasks[3][0]]
         assert [task_id(number) for number in (1, 2, 3, 4) if work.is_open(task_id(number))] == [task_id(3), task_id(4)]
-
-    def test_tasks_of_several_functions_are_added_together(self, work: OpenWork) -> None:
-        tasks = [entry(1), entry(2, of=1), entry(3)]
-        work.add_all(tasks)
-        assert said(work) == [function(), function(1), *(task for task, *_ in tasks)]
 
     def test_a_graph_is_sent_after_its_functions_and_objects(self, work: OpenWork) -> None:
         made = graph({102: Sink()}, [brought(1)])
@@ -272,21 +273,15 @@ class TestAnswers:
         work.on_results([result(number) for number in range(5)])
         assert (a_map.notified, future.notified) == (2, 1)
 
-    def test_a_large_result_of_an_unknown_task_is_deleted(self, work: OpenWork) -> None:
-        work.on_results([result(1), result(2, size=80_000)])
-        assert said(work) == [delete(task_id(2))]
-
-    def test_a_large_result_that_is_reported_again_stays(self, work: OpenWork) -> None:
-        work.add(entry(1))
-        work.on_results([result(1, size=80_000)])
+    def test_a_large_result_of_an_unknown_task_is_deleted_and_one_reported_again_stays(self, work: OpenWork) -> None:
+        store(work, 1)
         said(work)
-        work.on_results([result(1, size=80_000)])
-        assert said(work) == []
+        work.on_results([result(1, size=80_000), result(2), result(3, size=80_000)])
+        assert said(work) == [delete(task_id(3))]
 
     def test_a_large_result_is_fetched_and_deleted(self, work: OpenWork) -> None:
         sink = Sink()
-        work.add(entry(1, sink))
-        work.on_results([result(1, size=80_000)])
+        store(work, 1, sink)
         said(work)
         work.large.request(ObjectId(task_id(1)), sink)
         assert work.is_waiting()
@@ -367,15 +362,6 @@ class TestEnding:
         work.cancel_waiting(task_id(0), Leaving())
         assert said(work) == []
 
-    def test_one_task_of_a_graph_cancels_all_of_it(self, work: OpenWork) -> None:
-        sinks: dict[int, Any] = {101: Sink(), 102: Sink()}
-        made = graph(sinks)
-        work.add_graph(made)
-        said(work)
-        work.cancel(task_id(101))
-        assert said(work) == [cancel_of(made)]
-        assert [sink.ends for sink in sinks.values()] == [[("failed", CancelledError)]] * 2
-
     def test_an_abandoned_sink_receives_nothing(self, work: OpenWork) -> None:
         a_map, other = Sink(), Sink()
         for number, sink in enumerate((a_map, other, a_map)):
@@ -392,8 +378,7 @@ class TestEnding:
         task, node, fetcher = Sink(), Sink(), Sink()
         work.store_object(held(1))
         work.add(entry(1, task))
-        work.add(entry(2))
-        work.on_results([result(2, size=80_000)])
+        store(work, 2)
         made = graph({102: node})
         work.add_graph(made)
         work.large.request(object_id(2), fetcher)
@@ -645,17 +630,6 @@ class TestLostResults:
         assert work.is_waiting()
         assert reader.ends == []
 
-    def test_a_waiting_reader_gets_the_result_recomputed_by_the_next_scheduler(self, work: OpenWork) -> None:
-        reader = Reader(work, 1)
-        said(work)
-        heard = next_scheduler(work)
-        assert [item.task_id for item in heard if type(item) is Task] == [task_id(3), task_id(1)]
-        assert not [item for item in heard if type(item) is ObjectRequest]
-        work.on_results([result(1, size=70_000)])
-        assert said(work) == [ObjectRequest(reader.object_id)]
-        work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
-        assert reader.ends == [("received", (b"large",))]
-
     @pytest.mark.parametrize(
         ("outcome", "end"),
         [
@@ -688,12 +662,6 @@ class TestLostResults:
         assert reader.ends == [("received", (b"large",))]
         assert said(work) == [delete(task_id(1))]
 
-    def test_a_result_missing_in_the_same_session_is_received_as_none(self, work: OpenWork) -> None:
-        reader = Reader(work, 1)
-        work.large.on_objects([ObjectResponse(reader.object_id, 0, ())])
-        assert reader.ends == [("received", None)]
-        assert not [item for item in said(work) if type(item) is Task and item.task_id == task_id(1)]
-
     def test_a_result_that_is_lost_repeatedly_is_a_missing_objects_error(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         for times in range(TRIES_MOST):
@@ -717,13 +685,6 @@ class TestLostResults:
         work.on_results([result(2, size=80_000)])
         assert said(work) == [delete(task_id(2))]
 
-    def test_forgetting_a_lost_result_sends_nothing(self, work: OpenWork) -> None:
-        next_scheduler(work)
-        for number in (1, 2):
-            work.forget_result(ObjectId(task_id(number)))
-        assert said(work) == []
-        assert not work.large.unread
-
     def test_a_map_that_fails_cancels_its_recomputations(self, work: OpenWork) -> None:
         a_map = Reader(work, 1)
         next_scheduler(work)
@@ -733,12 +694,6 @@ class TestLostResults:
         Reader(work, 2)
         work.give_up(TimeoutError, TimeoutError, tell=False)
         assert a_map.ends == []
-
-    def test_a_recomputed_call_can_be_cancelled(self, work: OpenWork) -> None:
-        reader = Reader(work, 1)
-        next_scheduler(work)
-        work.cancel(task_id(1))
-        assert (said(work), reader.ends) == ([TaskCancel(task_id(1))], [("failed", CancelledError)])
 
     def test_after_a_timeout_the_next_reader_requests_the_recomputation_again(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
@@ -780,18 +735,6 @@ class TestClaims:
         assert (second.payload, RunOptions.decode(second.options)) == (b"", RunOptions(was_submitted=True))
         assert third == entry(3)[0]
 
-    def test_claimed_results_that_agents_have_are_read_and_deleted(self, work: OpenWork) -> None:
-        readers = [Reader(work, 1)]
-        work.on_results([result(1, size=80_000), result(2, size=80_000)])
-        readers.append(Reader(work, 2))
-        assert [item for item in said(work) if type(item) is ObjectRequest] == [
-            ObjectRequest(ObjectId(task_id(number)), not can_share()) for number in (1, 2)
-        ]
-        for reader in readers:
-            work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
-            assert reader.ends == [("received", (b"large",))]
-        assert said(work) == [delete(task_id(1)), delete(task_id(2))]
-
     def test_a_claimed_result_that_is_lost_is_recomputed_for_its_reader(self, work: OpenWork) -> None:
         reader = Reader(work, 2)
         assert entry(2)[0] not in said(work)
@@ -805,36 +748,17 @@ class TestClaims:
         work.on_results([result(1, TaskStatus.NOT_FOUND)])
         assert reader.ends == [("failed", MissingObjects)]
 
-    def test_a_claim_is_withdrawn_when_its_future_is_collected(self, work: OpenWork) -> None:
-        said(work)
-        work.forget_result(ObjectId(task_id(2)))
-        assert said(work) == [TaskCancel(task_id(2))]
-        work.on_results([result(2, size=80_000)])  # it was in transfer
-        assert said(work) == [delete(task_id(2))]
-
-    def test_claims_are_repeated_at_the_next_scheduler(self, work: OpenWork) -> None:
-        assert sum(map(is_claim, said(work))) == 2
-        work.start_over((), ())
-        assert sum(map(is_claim, said(work))) == 2
-
-    def test_each_large_result_of_an_ended_graph_is_claimed(self, work: OpenWork) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(number, size=80_000) for number in (101, 102)])
-        said(work)
-        work.start_over((), ())
-        heard = said(work)
-        claimed = [item.task_id for item in heard if is_claim(item)]
-        assert set(claimed) >= {task_id(101), task_id(102)}
-        assert {item.graph_id for item in heard if type(item) is Task} == {NO_GRAPH}
-        work.on_results([result(number, size=80_000) for number in (101, 102)])
-        reader = Reader(work, 102)
-        work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
-        assert reader.ends == [("received", (b"large",))]
-
 
 class TestLostResultsOfGraphs:
     """The graph is 100 -> 101 -> 102: each task needs the one before it."""
+
+    @pytest.fixture
+    def made(self, work: OpenWork) -> GraphCalls:
+        """Return an open graph that has an unread result, that of 101."""
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(101, size=80_000)])
+        return made
 
     def test_each_lost_result_of_an_ended_graph_is_recomputed_by_itself(self, work: OpenWork) -> None:
         made = graph({100: Sink(), 101: Sink(), 102: Sink()}, [brought(1)])
@@ -857,28 +781,9 @@ class TestLostResultsOfGraphs:
         assert not work.large.unread
         assert not work.is_waiting()
 
-    @pytest.mark.parametrize("in_transit", [None, ()])
-    @pytest.mark.parametrize("asked_first", [True, False])
-    def test_an_open_graph_is_resubmitted_with_its_unread_results(
-        self, work: OpenWork, asked_first: bool, in_transit: tuple[Any, ...] | None
+    def test_in_a_new_session_an_open_graph_makes_its_lost_results_again_itself(
+        self, work: OpenWork, made: GraphCalls
     ) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(101, size=80_000)])
-        readers = [Reader(work, 101)] if asked_first else []
-        work.start_over((), in_transit)
-        assert [item for item in said(work) if type(item) is Task] == made.tasks
-        work.on_results([result(101, size=80_000)])
-        readers = readers or [Reader(work, 101)]
-        assert ObjectRequest(readers[0].object_id) in said(work)
-        work.large.on_objects([ObjectResponse(readers[0].object_id, 1, (b"large",))])
-        assert readers[0].ends == [("received", (b"large",))]
-        assert not work.large.unread
-
-    def test_in_a_new_session_an_open_graph_makes_its_lost_results_again_itself(self, work: OpenWork) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(101, size=80_000)])
         reader = Reader(work, 101)
         said(work)
         work.large.on_objects([lost(task_id(101))])
@@ -907,10 +812,9 @@ class TestLostResultsOfGraphs:
         work.on_results([result(101, payload=b"small")])
         assert reader.ends == [("delivered", b"small")]
 
-    def test_a_cancelled_graph_runs_again_only_for_a_reader_of_its_results(self, work: OpenWork) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(101, size=80_000)])
+    def test_a_cancelled_graph_runs_again_only_for_a_reader_of_its_results(
+        self, work: OpenWork, made: GraphCalls
+    ) -> None:
         reader = Reader(work, 101)
         next_scheduler(work)
         work.cancel(task_id(102))
@@ -919,10 +823,7 @@ class TestLostResultsOfGraphs:
         Reader(work, 101)
         assert said(work) == [first(made.call(task_id(101))[0])]
 
-    def test_a_forgotten_result_of_a_graph_is_not_requested_again(self, work: OpenWork) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(101, size=80_000)])
+    def test_a_forgotten_result_of_a_graph_is_not_requested_again(self, work: OpenWork, made: GraphCalls) -> None:
         work.start_over()
         said(work)
         work.forget_result(ObjectId(task_id(101)))
@@ -936,10 +837,7 @@ class TestLostResultsOfGraphs:
         assert said(work) == [TaskCancel(task_id(102))]
         assert not work.is_waiting()
 
-    def test_a_graph_without_wanted_results_is_cancelled(self, work: OpenWork) -> None:
-        made = graph({101: Sink(), 102: Sink()})
-        work.add_graph(made)
-        work.on_results([result(101, size=80_000)])
+    def test_a_graph_without_wanted_results_is_cancelled(self, work: OpenWork, made: GraphCalls) -> None:
         work.start_over()
         work.on_results([result(102)])
         said(work)
@@ -1076,16 +974,6 @@ def test_tasks_beyond_the_window_are_sent_when_earlier_ones_have_ended() -> None
     assert said_tasks(work) == [3]
 
 
-def test_cancelling_a_task_outside_the_window_sends_nothing() -> None:
-    work, sink = windowed(1), Sink()
-    work.add(entry(0))
-    work.add(entry(1, sink))
-    said_tasks(work)
-    work.cancel(task_id(1))
-    assert work.out == []
-    assert sink.ends == [("failed", CancelledError)]
-
-
 def test_on_a_new_connection_only_the_window_is_resent() -> None:
     work = OpenWork()
     for number in range(5):
@@ -1204,23 +1092,10 @@ def lost(of: bytes, why: str = "its agent is gone") -> ObjectResponse:
     return ObjectResponse(ObjectId(of), LOST, (), reason=why)
 
 
-def test_a_result_lost_with_its_agent_is_recomputed_on_request(work: OpenWork) -> None:
-    work.add(entry(1))
-    work.on_results([result(1, size=80_000)])
-    said(work)
-    work.large.on_objects([lost(task_id(1))])
-    assert said(work) == []
-    reader = Reader(work, 1)
-    assert said(work) == [first(entry(1)[0])]
-    work.on_results([result(1, payload=b"again")])
-    assert reader.ends == [("delivered", b"again")]
-
-
 def test_a_requested_result_lost_with_its_agent_is_recomputed_a_limited_number_of_times(
     work: OpenWork,
 ) -> None:
-    work.add(entry(1))
-    work.on_results([result(1, size=80_000)])
+    store(work, 1)
     reader = Reader(work, 1)
     for _ in range(TRIES_MOST - 1):
         said(work)
@@ -1234,8 +1109,7 @@ def test_a_requested_result_lost_with_its_agent_is_recomputed_a_limited_number_o
 
 
 def test_a_result_that_cannot_be_opened_is_requested_by_value(work: OpenWork) -> None:
-    work.add(entry(1))
-    work.on_results([result(1, size=80_000)])
+    store(work, 1)
     reader = Reader(work, 1)
     said(work)
     work.large.on_objects([ObjectResponse(reader.object_id, 1, (), b"nowhere")])

@@ -171,14 +171,6 @@ def test_a_call_that_waits_for_its_arguments_is_explained(client: Client, gate: 
     assert second.result(SECONDS) is True
 
 
-def test_futures_of_another_client_are_refused(client: Client, address: str) -> None:
-    with Client(address) as other:
-        future = other.submit(operator.neg, 1)
-        with pytest.raises(TypeError, match="the future of task neg belongs to another client"):
-            client.submit(operator.neg, future)
-        assert other.submit(operator.neg, future).result(SECONDS) == 1
-
-
 def test_many_threads_pass_futures_on_while_they_are_read(client: Client) -> None:
     results: dict[int, Any] = {}
 
@@ -269,20 +261,11 @@ class TestAsyncio:
             with pytest.raises(TypeError, match="belongs to another client"):
                 other.submit(operator.neg, failing)
 
-    @staticmethod
-    async def arriving(client: AsyncClient) -> None:
-        """A large value that is on its way here is waited for."""
-        first = client.submit(large, 2)
-        while not (first.is_being_fetched or first.done()):  # noqa: ASYNC110 - nothing says it
-            await asyncio.sleep(0)
-        assert await client.submit(len, first) == LARGE
-
-    @pytest.mark.parametrize("what", ["values", "failures", "arriving"])
+    @pytest.mark.parametrize("what", ["values", "failures"])
     def test(self, address: str, gate: str, what: str) -> None:
         async def main() -> None:
             async with AsyncClient(address) as client:
-                test = getattr(self, what)
-                await asyncio.wait_for(test(client, *([gate] if what != "arriving" else [])), SECONDS)
+                await asyncio.wait_for(getattr(self, what)(client, gate), SECONDS)
 
         asyncio.run(main())
 
@@ -326,17 +309,3 @@ def test_a_failed_argument_inside_of_a_container_is_named(client: Client) -> Non
         client.submit(sum, start=[failing])
     with pytest.raises(SerializeObjectError, match=r"sum: argument 1 .* the future of task fails cannot be a part"):
         client.submit(sum, functools.partial(print, failing))
-
-
-@pytest.mark.more
-def test_futures_inside_of_containers_of_an_asyncio_client(address: str) -> None:
-    async def run() -> list[Any]:
-        async with AsyncClient(address) as client:
-            numbers = [client.submit(operator.neg, number) for number in range(4)]
-            many: list[Any] = [*range(1 << 18), numbers[3]]
-            part = client.submit(large, 1)
-            await part
-            tasks = [client.submit(sum, numbers), client.submit(sum, many), client.submit(lambda x: len(x[0]), [part])]
-            return [await task for task in tasks]
-
-    assert asyncio.run(run()) == [-6, sum(range(1 << 18)) - 3, LARGE]

@@ -114,6 +114,7 @@ def test_the_explanation_of_a_running_task_names_its_worker(simulation: Simulati
     agent.cut()
     simulation.advance(0.1)
     assert "connection is lost" in ask(simulation, client, task_id).sentence
+    simulation.advance(10.0)  # the agent is lost
 
 
 def test_the_explanation_of_a_queued_task_counts_the_tasks_at_its_worker(simulation: Simulation) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import result_argument
@@ -18,17 +16,6 @@ from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
 
 DIAMOND = [(), (0,), (0,), (1, 2)]
-
-
-@pytest.fixture
-def simulation(simulation: Simulation) -> Iterator[Simulation]:
-    """A scheduler with which nothing is left when its clients leave at the end of a test."""
-    yield simulation
-    for peer in simulation.peers:
-        if isinstance(peer, SimulatedClient) and not peer.is_gone:
-            peer.leave()
-    simulation.advance(1.0)
-    simulation.check_empty()
 
 
 def slow(_run: RunTask) -> Outcome:

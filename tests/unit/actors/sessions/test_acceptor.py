@@ -76,6 +76,7 @@ def test_a_session_whose_first_reply_was_lost_is_not_resumed(simulation: Simulat
     simulation.router.deliver(simulation.open_connection(peer), *encode_message(peer.outgoing, [item]))
     simulation.run()
     assert [reply.resumed for reply in peer.said(HelloReply)][-2:] == [0, 0]
+    simulation.advance(10.0)  # the first session ends
 
 
 @pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
@@ -253,6 +254,7 @@ def test_only_the_owner_of_a_session_can_resume_it(simulation: Simulation) -> No
     client.connect()
     simulation.run()
     assert simulation.tree.directory.connected[client.connection].session is session.actor_ref
+    simulation.advance(10.0)  # that of the refused client ends
 
 
 @pytest.mark.parametrize("policy", [FAIR, FIFO])

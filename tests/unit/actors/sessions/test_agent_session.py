@@ -792,9 +792,6 @@ def test_an_agent_keeps_a_result_until_its_client_has_deleted_it(simulation: Sim
     client.delete(ObjectId(task_id))
     simulation.advance(1.0)
     assert agent.dropped == [(task_id, LOCATION)]
-    client.leave()
-    simulation.advance(1.0)
-    simulation.check_empty()
 
 
 def test_an_unwanted_large_result_is_deleted_at_its_agent(simulation: Simulation) -> None:
@@ -815,9 +812,6 @@ def test_a_client_is_notified_at_once_of_a_result_that_was_lost_with_its_agent(s
     agent.leave()
     simulation.advance(1.0)
     assert client.lost == [task_id]
-    client.leave()
-    simulation.advance(1.0)
-    simulation.check_empty()
 
 
 def test_a_value_that_an_agent_hands_over_together_with_its_result_outlives_the_agent(simulation: Simulation) -> None:
@@ -835,9 +829,6 @@ def test_a_value_that_an_agent_hands_over_together_with_its_result_outlives_the_
     client.say(ObjectRequest(ObjectId(task_id), 1))
     simulation.advance(1.0)
     assert (client.fetched[ObjectId(task_id)], client.lost) == (b"bytes", [])
-    client.leave()
-    simulation.advance(1.0)
-    simulation.check_empty()
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,6 @@ def test_a_batch_of_tasks_is_run_and_each_result_arrives_once(simulation: Simula
     assert {result.payload for result in client.results.values()} == {b"done"}
     assert client.surplus == []
     assert sum(len(agent.started) for agent in agents) == 20
-    client.leave()
-    simulation.run()
-    simulation.check_empty()
 
 
 def test_very_many_cancels_leave_no_entries_and_later_tasks_run(simulation: Simulation) -> None:
@@ -75,9 +72,6 @@ def test_very_many_cancels_leave_no_entries_and_later_tasks_run(simulation: Simu
     assert set(client.statuses(client.submit(100))) == {None}
     simulation.advance(10.0)
     assert client.statuses()[-100:] == [TaskStatus.SUCCESS] * 100
-    client.leave()
-    simulation.run()
-    simulation.check_empty()
 
 
 def test_tasks_wait_for_a_worker_to_join(simulation: Simulation) -> None:
@@ -274,9 +268,6 @@ def test_a_function_of_two_clients_survives_the_first_that_leaves(simulation: Si
     second.fetch(FUNCTION_ID)
     simulation.run()
     assert second.fetched == {FUNCTION_ID: b"code"}
-    second.leave()
-    simulation.run()
-    simulation.check_empty()
 
 
 def test_a_task_whose_actor_fails_is_reported_and_other_tasks_succeed() -> None:
@@ -479,9 +470,6 @@ def test_tasks_whose_results_were_lost_with_a_hello_reply_do_not_run_again(
     assert client.statuses() == [TaskStatus.SUCCESS] * 4
     assert len(agent.started) == 5
     assert client.surplus == []
-    client.leave()
-    simulation.run()
-    simulation.check_empty()
 
 
 @pytest.mark.thorough

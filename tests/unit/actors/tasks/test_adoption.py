@@ -232,7 +232,6 @@ def test_a_running_task_continues_under_the_next_scheduler(simulation: Simulatio
     assert client.statuses() == [TaskStatus.SUCCESS] * 3
     assert len(agent.started) == 3
     assert agent.said(RunCancel) == []
-    leave_and_check(simulation, client)
 
 
 def test_no_task_is_assigned_again_before_all_agents_have_reconnected(simulation: Simulation) -> None:
@@ -245,7 +244,6 @@ def test_no_task_is_assigned_again_before_all_agents_have_reconnected(simulation
     simulation.advance(100.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 4
     assert [len(agent.started) for agent in agents] == [2, 2]
-    leave_and_check(simulation, client)
 
 
 def test_agents_are_notified_at_once_of_the_number_of_agents(simulation: Simulation) -> None:
@@ -290,7 +288,6 @@ def test_a_task_started_again_at_another_agent_continues_and_its_first_run_is_ca
     assert late.queued == []
     simulation.advance(100.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
-    leave_and_check(simulation, client)
 
 
 def test_an_unacknowledged_result_is_taken_by_the_next_scheduler(simulation: Simulation) -> None:
@@ -309,7 +306,6 @@ def test_an_unacknowledged_result_is_taken_by_the_next_scheduler(simulation: Sim
     assert client.results[client.submitted[0]].size == len(b"largeresult")
     assert len(agent.started) == 1
     client.delete(client.submitted[0])
-    leave_and_check(simulation, client)
 
 
 def test_a_blocked_task_and_its_nested_task_continue_under_the_next_scheduler(simulation: Simulation) -> None:
@@ -331,7 +327,6 @@ def test_a_blocked_task_and_its_nested_task_continue_under_the_next_scheduler(si
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert len(agent.started) == 2
     nested.leave()
-    leave_and_check(simulation, client)
 
 
 def test_a_running_task_continues_after_the_tasks_that_it_needs_have_run_again(simulation: Simulation) -> None:
@@ -345,7 +340,6 @@ def test_a_running_task_continues_after_the_tasks_that_it_needs_have_run_again(s
     simulation.advance(26.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert [run.task_id for run in agent.started].count(last) == 1
-    leave_and_check(simulation, client)
 
 
 def test_the_run_of_a_task_is_held_until_the_tasks_that_it_needs_have_run_again(simulation: Simulation) -> None:
@@ -361,7 +355,6 @@ def test_the_run_of_a_task_is_held_until_the_tasks_that_it_needs_have_run_again(
     simulation.advance(200.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert [run.task_id for run in agent.started].count(last) == 1
-    leave_and_check(simulation, client)
 
 
 def test_the_run_of_a_task_is_held_only_while_tasks_wait(simulation: Simulation) -> None:
@@ -376,7 +369,6 @@ def test_the_run_of_a_task_is_held_only_while_tasks_wait(simulation: Simulation)
     client.cancel(last)
     simulation.advance(simulation.limits.client_timeout_seconds)
     assert agent.queued == []
-    leave_and_check(simulation, client)
 
 
 def test_the_runs_of_a_client_that_does_not_reconnect_are_stopped(simulation: Simulation) -> None:
@@ -439,7 +431,6 @@ def test_a_cancelled_task_is_stopped_wherever_its_run_is(simulation: Simulation)
     simulation.advance(simulation.limits.client_timeout_seconds + 1)
     assert client.statuses() == [TaskStatus.CANCELED] * 2
     assert agent.queued == []
-    leave_and_check(simulation, client)
 
 
 def test_failures_of_the_adoption_and_the_balancer_lose_no_task() -> None:
@@ -479,7 +470,6 @@ def test_an_at_most_once_task_is_not_run_again_after_its_worker_was_lost(simulat
     assert client.statuses() == [TaskStatus.WORKER_DIED]
     assert b"at_most_once" in client.results[client.submitted[0]].payload
     assert other.started == []
-    leave_and_check(simulation, client)
 
 
 def test_an_at_most_once_task_is_not_run_again_after_its_processor_died(simulation: Simulation) -> None:
@@ -513,7 +503,6 @@ def test_after_a_restart_an_at_most_once_task_continues_or_fails(simulation: Sim
     simulation.advance(simulation.limits.client_timeout_seconds)
     assert len(other.started) == (0 if was_submitted else 1)
     assert client.statuses()[1] == (TaskStatus.NOT_FOUND if was_submitted else TaskStatus.SUCCESS)
-    leave_and_check(simulation, client)
 
 
 def test_an_at_most_once_task_has_its_result_in_a_new_session_of_its_client() -> None:
@@ -583,7 +572,6 @@ def test_at_most_once_tasks_that_only_waited_run_when_their_client_is_back(simul
     assert client.statuses([third, fourth]) == [TaskStatus.SUCCESS] * 2
     assert client.statuses([client.graphs[graph_id][2].task_id]) == [TaskStatus.SUCCESS]
     assert max(Counter(run.task_id for run in agent.started).values()) == 1
-    leave_and_check(simulation, client)
 
 
 def test_at_most_once_tasks_of_graphs_that_have_run_do_not_run_again(simulation: Simulation) -> None:
@@ -598,4 +586,3 @@ def test_at_most_once_tasks_of_graphs_that_have_run_do_not_run_again(simulation:
     simulation.advance(60.0)
     assert max(Counter(run.task_id for run in agent.started).values()) == 1
     assert TaskStatus.SUCCESS not in client.statuses(client.submitted[:1])
-    leave_and_check(simulation, client)

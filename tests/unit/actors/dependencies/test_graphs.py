@@ -12,7 +12,6 @@ import pytest
 from scaler.actors.dependencies.input_values import WORTH_A_PLACE_BYTES
 from scaler.actors.dependencies.waiting_task import SHARED_BYTES, TaskGraph, WaitingTask
 from scaler.actors.slices import SLICE_STEPS
-from scaler.actors.tree import BALANCER
 from scaler.ids import NO_ID, GraphId, ObjectId
 from scaler.pickling.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, argument_block
 from scaler.wire.codec.structs import RunOptions
@@ -403,18 +402,6 @@ def test_a_graph_whose_results_were_all_lost_with_the_connection_does_not_run_ag
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert [run.task_id for run in agent.started] == [each.task_id for each in client.graphs[graph_id]]
-
-
-def test_a_balancer_that_fails_forgets_no_task_of_a_graph() -> None:
-    simulation = Simulation()
-    client = simulation.client()
-    client.submit_graph(DIAMOND, [3])
-    simulation.run()
-    simulation.fail(simulation.tree.supervisor.children[BALANCER])
-    simulation.advance(1.0)
-    simulation.agent(1)
-    simulation.advance(5.0)
-    assert client.statuses() == [TaskStatus.SUCCESS]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from scaler.actors.dependencies.input_values import WORTH_A_PLACE_BYTES
-from scaler.ids import ClientId, GraphId, TaskId, public_id
+from scaler.ids import ClientId, GraphId, TaskId
 from scaler.keys.allowed import OwnerTerms
 from scaler.pickling.serialization import OBJECT, VALUE, argument_block
-from scaler.wire.messages.client import ExplainRequest, ExplainResponse, InputResult, Task, TaskCancel, TaskResult
+from scaler.wire.messages.client import InputResult, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import ObjectRequest, TaskStatus
 from scaler.wire.messages.rows import pack
-from scaler.wire.messages.vocabulary import WORKER
 from scaler.wire.messages.worker import RunTask
 from tests.support.configs import scheduler_config
 from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
@@ -107,23 +106,6 @@ def test_a_task_can_need_an_unwanted_result_of_a_graph(
     kind = (VALUE, b"done") if execute is succeed else (OBJECT, nodes[2])
     assert agent.started[-1].payload == argument_block(*kind)
     assert client.surplus == []
-
-
-def test_a_task_that_needs_a_result_is_explained_by_the_task_that_it_waits_for(simulation: Simulation) -> None:
-    client = simulation.client()
-    simulation.agent(1, slow)
-    (first,) = client.submit(1)
-    second = client.submit_with_results(first)
-    third = client.submit_with_results(second)
-    simulation.advance(1.0)
-    client.say(ExplainRequest(third))
-    simulation.run()
-    (answer,) = client.said(ExplainResponse)
-    assert (answer.task_id, answer.waits_for) == (third, WORKER)
-    name = public_id(second).hex()[:8]
-    assert answer.sentence.startswith(f"it has waited for 1 s for the result of task function ({name}), which runs")
-    client.cancel(first)
-    simulation.advance(1.0)
 
 
 @pytest.mark.parametrize("state", ["waits", "runs"])

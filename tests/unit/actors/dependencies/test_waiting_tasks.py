@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from scaler.actors.vocabulary.owners import Owner
 from scaler.ids import GraphId, ObjectId
 from scaler.keys.allowed import OwnerTerms
 from scaler.wire.messages.client import InputResult, TaskCancel
-from scaler.wire.messages.common import ObjectRequest, TaskStatus
+from scaler.wire.messages.common import TaskStatus
 from tests.support.simulation import Outcome, Simulation, succeed
 from tests.unit.actors.dependencies.conftest import (
     DIAMOND,
-    await_results,
     by_task,
     located,
     packed,
@@ -135,18 +131,6 @@ def test_a_refused_graph_does_not_count(simulation: Simulation) -> None:
     counts.client.submit_graph([(), (0,), (1,)], [2])
     simulation.run()
     assert counts() == (3, 0, 2)
-
-
-@pytest.mark.parametrize("fields", [{"rows": 3}, {"inputs": task_id(1) + task_id(2)}])
-def test_a_malformed_task_does_not_count(simulation: Simulation, counts: Counts, fields: dict[str, Any]) -> None:
-    client = counts.client
-    bad = task(client, 2, inputs=task_id(1))
-    (bad_id,) = await_results(client, replace(bad, **fields))
-    client.say(client.open[bad_id])
-    simulation.advance(1.0)
-    assert counts() == (0, 0, 0)
-    assert client.statuses([bad_id]) == [TaskStatus.INTERNAL_ERROR]
-    assert client.said(ObjectRequest) == []
 
 
 @pytest.mark.parametrize("is_over", [False, True])

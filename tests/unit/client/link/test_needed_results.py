@@ -353,13 +353,6 @@ class TestClaims:
         assert said(work) == []
         assert request(work, 1) == [known(1, size=LARGE)]
 
-    def test_a_claim_that_is_given_up_is_reported(self, work: OpenWork) -> None:
-        self.claimed(work)
-        request(work, 1)
-        for _ in range(TRIES_MOST):
-            work.on_unreadable(RuntimeError)
-        assert known(1).task_id in [item.task_id for item in said(work) if type(item) is InputResult]
-
 
 class TestGraphs:
     """The graph is 100 -> 101 -> 102: each task needs the one before it; 102 is wanted."""
@@ -380,15 +373,6 @@ class TestGraphs:
         work.out = []
         work.on_object_requests([ObjectRequest(ObjectId(task_id(100)), 1), ObjectRequest(object_id(1), 1)])
         assert work.out == [function(9), brought(1), replace(made.call(task_id(100))[0], unwanted=1), brought(1)]
-
-    def test_a_wanted_open_task_of_a_graph_is_not_sent_again(self, work: OpenWork) -> None:
-        future = Future(102)
-        work.add_graph(graph({102: future}))
-        add(work, 1, future)
-        assert request(work, 102) == []
-        work.on_results([result(102, payload=b"value")])
-        assert said(work) == []
-        assert request(work, 102) == [known(102, payload=b"value")]
 
     def test_a_cancelled_graph_fails_the_dependents_of_its_results(self, work: OpenWork) -> None:
         future = Future(102)
@@ -549,41 +533,55 @@ class Model:
 
 
 class Reader(Sink):
-    def __init__(self, work: OpenWork, number: int) -> None:
+    def __init__(self, work: OpenWork, number: int, *, keep: bool) -> None:
         super().__init__()
-        self._work = work
-        work.large.request(ObjectId(task_id(number)), self, keep=True)
+        self._work, self._keep = work, keep
+        work.large.request(ObjectId(task_id(number)), self, keep=keep)
 
     def store(self, result: TaskResult) -> None:
-        self._work.large.request(ObjectId(result.task_id), self, keep=True)
+        self._work.large.request(ObjectId(result.task_id), self, keep=self._keep)
 
 
-STEPS = ["task", "task", "large", "graph", "act", "act", "act", "drop", "read", "restart", "cut"]
+def _usable(known: set[int], step: str, futures: dict[int, Future], used: set[int]) -> list[int]:
+    """Return the tasks whose results can be read, or forgotten because no task needs them."""
+    ended = [each for each in sorted(known) if futures[each].ends]
+    return [each for each in ended if (each % 2 if step == "read" else each not in used)]
+
+
+STEPS = ["task", "task", "large", "graph", "act", "act", "act", "drop", "read", "forget", "restart", "cut"]
 
 
 @examples(300)
 @given(st.integers(0, 10**9), st.integers(5, 40))
 def test_each_task_gets_its_inputs_whatever_is_lost(seed: int, n_steps: int) -> None:
-    """No task fails, no task waits for ever, and each large result can be read at the end."""
+    """No task fails, no task waits for ever, each large result can be read at the end, and no state is left."""
     random, work, losses = Random(seed), OpenWork(), 0
     work.window.resize(2, 0)
     model, made = Model(work, set()), graph({101: Future(101), 104: Future(104), 105: Future(105)}, n_tasks=6)
     futures: dict[int, Future] = {}
+    used, forgotten, readers = {101, 104, 105}, set[int](), list[Reader]()
     for _ in range(n_steps):
         step = random.choice(STEPS)
         number = 2 * len(futures) + (step == "large")
         is_loss = step in ("drop", "restart", "cut")
         losses += is_loss
         if step in ("task", "large"):
-            needed = random.sample(list(futures.values()), min(len(futures), random.randrange(3)))
-            futures[number] = add(work, number, *needed)
+            known = sorted(futures.keys() - forgotten)
+            needed = random.sample(known, min(len(known), random.randrange(3)))
+            used.update(needed)
+            futures[number] = add(work, number, *(futures[each] for each in needed))
         elif step == "graph" and 105 not in futures:
             futures |= {int(task_id[-1]): sink for task_id, sink in made.sinks.items()}
             work.add_graph(made)
         elif step == "act":
             model.act(random.randrange(3))
-        elif step == "read" and (stored := [each for each in futures if ("stored", LARGE) in futures[each].ends]):
-            Reader(work, random.choice(stored))
+        elif step in ("read", "forget") and (choices := _usable(futures.keys() - forgotten, step, futures, used)):
+            number = random.choice(choices)
+            if step == "read":
+                readers.append(Reader(work, number, keep=number in used))
+            else:
+                work.forget_result(ObjectId(task_id(number)))
+            forgotten.update({number} - used)
         elif not is_loss or losses >= TRIES_MOST:
             continue
         elif step == "drop":
@@ -596,7 +594,11 @@ def test_each_task_gets_its_inputs_whatever_is_lost(seed: int, n_steps: int) -> 
     assert {number: future.ends for number, future in futures.items()} == {
         number: [("stored", LARGE) if number % 2 else ("delivered", b"value")] for number in futures
     }
-    readers = [Reader(work, number) for number in futures if number % 2]
+    readers += [Reader(work, number, keep=number in used) for number in futures.keys() - forgotten if number % 2]
     model.finish()
     assert [reader.ends for reader in readers] == [[("received", (b"large",))]] * len(readers)
-    assert not work.is_waiting()
+    for number in used:
+        work.forget_result(ObjectId(task_id(number)))
+    model.finish()
+    left = [each for each in model.stored if each[-1] in futures]
+    assert (left, work.large.unread, work.is_waiting()) == ([], {}, False)

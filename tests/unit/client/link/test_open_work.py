@@ -685,16 +685,6 @@ class TestLostResults:
         work.on_results([result(2, size=80_000)])
         assert said(work) == [delete(task_id(2))]
 
-    def test_a_map_that_fails_cancels_its_recomputations(self, work: OpenWork) -> None:
-        a_map = Reader(work, 1)
-        next_scheduler(work)
-        work.abandon(a_map)
-        assert said(work) == [TaskCancel(task_id(1))]
-        assert list(work.large.unread) == [ObjectId(task_id(2))]
-        Reader(work, 2)
-        work.give_up(TimeoutError, TimeoutError, tell=False)
-        assert a_map.ends == []
-
     def test_after_a_timeout_the_next_reader_requests_the_recomputation_again(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         next_scheduler(work)
@@ -846,64 +836,6 @@ class TestLostResultsOfGraphs:
         assert not work.is_waiting()
 
 
-class Model:
-    """A scheduler that runs all tasks at once, and remembers the results that it stores."""
-
-    def __init__(self) -> None:
-        self.stored: set[ObjectId] = set()
-
-    def answer(self, work: OpenWork) -> None:
-        while out := said(work):
-            for item in out:
-                if type(item) is ObjectInstruction and item.kind == InstructionKind.DELETE:
-                    self.stored.discard(item.object_id)
-                elif type(item) is Task and is_claim(item) and item.task_id not in self.stored:
-                    work.on_results([TaskResult(item.task_id, TaskStatus.NOT_FOUND, b"", 0)])
-                elif type(item) is Task:
-                    self.stored.add(ObjectId(item.task_id))
-                    work.on_results([TaskResult(item.task_id, 0, b"", 80_000)])
-                elif type(item) is ObjectRequest:
-                    found = item.object_id in self.stored
-                    work.large.on_objects([ObjectResponse(item.object_id, int(found), (b"large",) if found else ())])
-
-
-@examples(100)
-@given(st.lists(st.tuples(st.sampled_from(["task", "read", "drop", "answer", "restart", "cut"]), st.integers(0, 7))))
-def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(story: list[tuple[str, int]]) -> None:
-    """The scheduler answers only at a step "answer", so results may be lost at any time. No state is left."""
-    work, model = OpenWork(), Model()
-    added: dict[int, Sink] = {}
-    readers: dict[int, Reader] = {}
-    restarts = 0
-    for step, number in story:
-        if step == "task" and number not in added:
-            added[number] = Sink()
-            work.add(entry(number, added[number], of=number % 3))
-        elif step == "read" and number in added and added[number].ends and number not in readers:
-            readers[number] = Reader(work, number)
-        elif step == "drop" and number in added and added[number].ends and number not in readers:
-            work.forget_result(ObjectId(task_id(number)))
-            readers[number] = None  # type: ignore[assignment]
-        elif step == "answer":
-            model.answer(work)
-        elif step == "restart" and restarts < TRIES_MOST - 1:
-            restarts += 1
-            model.stored = {object_id for object_id in model.stored if object_id[-1] % 2}  # what agents still have
-            work.start_over((), ())
-        elif step == "cut":
-            work.start_over()
-    work.start_over()
-    model.answer(work)
-    for number in added:
-        if number not in readers:
-            readers[number] = Reader(work, number)
-    model.answer(work)
-    assert [reader.ends for reader in readers.values() if reader] == [
-        [("received", (b"large",))] for reader in readers.values() if reader
-    ]
-    assert (model.stored, work.large.unread, work.is_waiting()) == (set(), {}, False)
-
-
 ACTIONS: list[Callable[[OpenWork, int], object]] = [
     lambda work, n: work.cancel(task_id(n)),
     lambda work, n: work.on_results([result(n, payload=b"x")]),
@@ -982,18 +914,6 @@ def test_on_a_new_connection_only_the_window_is_resent() -> None:
     work.start_over()
     assert said_tasks(work) == [0, 1, 2]
     assert len(work.window.waiting) == 2
-
-
-def test_clear_fails_tasks_outside_the_window() -> None:
-    work, sink = windowed(1), Sink()
-    work.add(entry(0, sink))
-    work.add(entry(1, sink))
-    work.clear(CancelledError)
-    assert len(sink.ends) == 2
-    assert TaskCancel(task_id(1)) not in work.out
-    said_tasks(work)
-    work.add(entry(2))
-    assert said_tasks(work) == [2]
 
 
 # Values that are not sent

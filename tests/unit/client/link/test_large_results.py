@@ -54,13 +54,6 @@ def unread() -> UnreadResults:
     return results
 
 
-def test_the_call_and_the_size_of_a_result_are_kept(unread: UnreadResults) -> None:
-    assert (unread[OBJECT_ID].call, unread[OBJECT_ID].size) == (CALL, 8)
-    assert unread.is_stored(OBJECT_ID)
-    unread.keep(result(size=9), CALL)
-    assert unread[OBJECT_ID].size == 9
-
-
 def test_each_loss_counts_once_and_a_result_that_arrives_again_is_stored(unread: UnreadResults) -> None:
     one = unread[OBJECT_ID]
     for times in (1, 2):
@@ -96,27 +89,6 @@ def test_a_small_outcome_is_kept_until_it_is_requested(
         one.ask(receiver)
     assert receiver.heard == [(way, outcome), "notify"]
     assert not unread
-
-
-def test_a_waiting_receiver_is_notified_once_of_a_large_result(unread: UnreadResults) -> None:
-    one, receiver = unread[OBJECT_ID], Receiver()
-    one.store(result(size=9))
-    one.ask(receiver)
-    one.store(result(size=9))
-    one.store(result(size=9))
-    assert receiver.heard == [("store", result(size=9))]
-
-
-def test_after_a_failed_request_the_next_one_is_tried_again(unread: UnreadResults) -> None:
-    one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
-    one.state = ResultState.RESUBMITTED
-    one.ask(first)
-    one.fail(TimeoutError)
-    one.fail(TimeoutError)
-    assert (first.heard, one.state) == ([("fail", TimeoutError)], ResultState.LOST)
-    one.ask(second)
-    one.deliver(result())
-    assert (len(first.heard), second.heard) == (1, [("deliver", result())])
 
 
 def test_all_receivers_of_a_lost_result_get_the_end_of_its_task(unread: UnreadResults) -> None:

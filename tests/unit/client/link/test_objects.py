@@ -9,7 +9,6 @@ from scaler.client.link.objects import (
     KeptFunctions,
     Refusals,
     as_sent,
-    is_withdrawal,
     object_of,
     size_at_scheduler,
 )
@@ -17,7 +16,7 @@ from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
-from scaler.wire.messages.client import Task, TaskCancel
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 
@@ -50,13 +49,6 @@ def test_a_value_up_to_the_limit_is_sent_and_a_larger_one_refused(refusals: Refu
     assert "the object 'table' is too large" in reason(refusals, value(1, 1001, name="table"))
     function = value(1, 1001, InstructionKind.CREATE_FUNCTION, "f")
     assert "the function f with the values that it holds is too large" in reason(refusals, function)
-
-
-@pytest.mark.skipif(not can_share(), reason="no shared memory")
-def test_a_large_value_in_shared_memory_is_refused_only_if_its_bytes_are_requested(refusals: Refusals) -> None:
-    shared = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"s" * 16), "", SharedFrames([bytes(5000)]))
-    assert not reason(refusals, shared)
-    assert refusals.of_value(shared) is not None
 
 
 def test_calls_that_refer_to_a_refused_value_fail_until_it_is_forgotten(refusals: Refusals) -> None:
@@ -175,12 +167,6 @@ def test_objects_in_shared_memory_do_not_count_for_the_size_of_a_task() -> None:
     assert as_sent(shared).frames == ()
     assert as_sent(shared).location
     assert size_at_scheduler(entry(shared)) == 9
-
-
-def test_cancels_and_deletes_are_withdrawals() -> None:
-    assert is_withdrawal(TaskCancel(TaskId(ID)))
-    assert is_withdrawal(ObjectInstruction(InstructionKind.DELETE, ObjectId(ID), "", ()))
-    assert not is_withdrawal(brought([]))
 
 
 def test_an_object_of_a_call_is_found_by_its_id() -> None:

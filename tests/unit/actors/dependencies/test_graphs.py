@@ -411,6 +411,7 @@ def test_a_graph_whose_results_were_all_lost_with_the_connection_does_not_run_ag
         {"dependencies": packed(2)},  # a later task
         {"dependencies": packed(0), "payload": argument_block(2, packed(7))},  # not among its dependencies
         {"dependencies": packed(0), "payload": b"\2\0\0\4\0\0\0"},  # cut off
+        {"inputs": task_id(1)},  # itself, too
         {"rows": 3},
     ],
 )

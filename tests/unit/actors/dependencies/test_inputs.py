@@ -125,19 +125,6 @@ def test_a_cancelled_graph_cancels_the_tasks_in_no_graph_that_need_its_tasks(
     assert agent.queued == []
 
 
-def test_a_task_whose_input_arrives_later_waits_for_it(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(1)
-    first, second = task(client, 1), task(client, 2, 1, inputs=task_id(1))
-    ids = await_results(client, first, second)
-    client.say(second)
-    simulation.advance(1.0)
-    assert (requested(client), agent.started) == ([first.task_id], [])
-    client.say(first)
-    simulation.advance(1.0)
-    assert [run.task_id for run in agent.started] == ids
-    assert client.statuses(ids) == [TaskStatus.SUCCESS] * 2
-
-
 @pytest.mark.parametrize(("bound", "is_one_message"), [("quota", False), ("quota", True), ("client", False)])
 def test_a_needed_task_starts_although_the_tasks_that_wait_for_it_exhaust_the_bounds(
     bound: str, *, is_one_message: bool

@@ -208,6 +208,11 @@ class TestAsking:
         assert said(work) == [tasks[3][0]]
         assert [task_id(number) for number in (1, 2, 3, 4) if work.is_open(task_id(number))] == [task_id(3), task_id(4)]
 
+    def test_tasks_of_several_functions_are_added_together(self, work: OpenWork) -> None:
+        tasks = [entry(1), entry(2, of=1), entry(3)]
+        work.add_all(tasks)
+        assert said(work) == [function(), function(1), *(task for task, *_ in tasks)]
+
     def test_a_graph_is_sent_after_its_functions_and_objects(self, work: OpenWork) -> None:
         made = graph({102: Sink()}, [brought(1)])
         work.add_graph(made)

@@ -171,6 +171,14 @@ def test_a_call_that_waits_for_its_arguments_is_explained(client: Client, gate: 
     assert second.result(SECONDS) is True
 
 
+def test_futures_of_another_client_are_refused(client: Client, address: str) -> None:
+    with Client(address) as other:
+        future = other.submit(operator.neg, 1)
+        with pytest.raises(TypeError, match="the future of task neg belongs to another client"):
+            client.submit(operator.neg, future)
+        assert other.submit(operator.neg, future).result(SECONDS) == 1
+
+
 def test_many_threads_pass_futures_on_while_they_are_read(client: Client) -> None:
     results: dict[int, Any] = {}
 

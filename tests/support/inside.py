@@ -100,7 +100,8 @@ class Inside:
             clients[owner] += 1
             tasks[owner] += session._tasks.n_rows + session._waiting.n_waiting
             tasks[owner] += sum(graph.size - len(graph.nodes) for graph in session._waiting.graphs.values())
-            needed[owner] += sum(task.is_open and task.n_users > 0 for task in session._waiting._by_id.values())
+            again = (task for task in session._waiting._by_id.values() if task.is_open)
+            needed[owner] += sum(task.n_users > 0 or (task.is_again and task.graph is not None) for task in again)
             if session._adoption is not None:
                 came_back.add(owner)  # its open tasks at the last scheduler continue
             held[owner] += len(session._held)

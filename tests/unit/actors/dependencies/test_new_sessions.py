@@ -9,6 +9,7 @@ import pytest
 
 from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId
+from scaler.keys.allowed import OwnerTerms
 from scaler.pickling.serialization import VALUE, argument_block
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ClientHeartbeat, InputResult, Task, TaskCancel, TaskResult
@@ -35,9 +36,9 @@ NO_AGENT = RunOptions(capabilities=(("unknown", 1),)).encode()
 GRAPH = GraphId(NEEDED[:PREFIX_BYTES] + b"graph---")
 
 
-def silent_client(simulation: Simulation) -> SimulatedClient:
+def silent_client(simulation: Simulation, user: str = "") -> SimulatedClient:
     """Return a client that resubmits nothing and answers no requests by itself."""
-    client = simulation.client()
+    client = simulation.client(user=user)
     client._supply = lambda _id: None  # type: ignore[assignment,method-assign]
     client.heartbeat = lambda sent_ns: ClientHeartbeat(sent_ns, has_unsent=1)  # type: ignore[method-assign]
     return client
@@ -307,3 +308,21 @@ def test_a_task_of_an_open_graph_that_is_sent_alone_runs_only_if_its_result_is_g
     assert client.open == {}
     assert [run.task_id for run in other.started] == ([first, second] if is_large else [])
     assert [result.task_id for result in client.said(TaskResult)].count(second) == 2
+
+
+def test_a_lost_result_that_is_held_alone_is_made_again_by_its_graph_only(simulation: Simulation) -> None:
+    simulation.tree.directory.owners.of("alice", OwnerTerms(tasks=2))
+    client, agent = silent_client(simulation, user="alice"), simulation.agent(1, located)
+    client.say(in_graph(client, FIRST, 2), in_graph(client, SECOND, 2, options=NO_AGENT))
+    simulation.advance(1.0)
+    client.say(task(client, THIRD, options=NO_AGENT))
+    agent.leave()
+    client.say(task(client, FIRST))
+    simulation.run()
+    client.connect()
+    simulation.run()
+    client.say(in_graph(client, FIRST, 2), in_graph(client, SECOND, 2, options=NO_AGENT))
+    simulation.check()
+    agent = simulation.agent(1, located)
+    simulation.advance(10.0)
+    assert [run.task_id for run in agent.started] == [NEEDED]

@@ -776,6 +776,31 @@ class TestLostResultsOfGraphs:
         assert not work.large.unread
         assert not work.is_waiting()
 
+    @pytest.mark.parametrize("is_open", [False, True])
+    def test_a_lost_result_whose_future_is_gone_is_made_again_for_its_open_graph(
+        self, work: OpenWork, *, is_open: bool
+    ) -> None:
+        work.add_graph(graph({101: Sink(), **({102: Sink()} if is_open else {})}))
+        work.on_results([result(101, size=80_000)])
+        work.large.on_objects([lost(task_id(101))])
+        kept = work.graphs.kept(task_id(101))
+        work.on_object_requests([ObjectRequest(ObjectId(task_id(101)), 1)])
+        said(work)
+        work.forget_result(ObjectId(task_id(101)))
+        assert [type(item) for item in said(work)] == ([] if is_open else [TaskCancel, InputResult])
+        work.on_results([result(101, size=80_000)])
+        assert said(work) == [delete(task_id(101))], "the scheduler keeps it while tasks need it"
+        assert kept is not None
+
+    def test_a_result_that_its_graph_has_made_again_is_kept_if_it_arrives_after_its_loss(self, work: OpenWork) -> None:
+        work.add_graph(graph({101: Sink(), 102: Sink()}))
+        work.on_results([result(101, size=80_000)])
+        work.large.on_objects([lost(task_id(101))])
+        work.on_results([result(101, size=80_000)])
+        assert delete(task_id(101)) not in said(work)
+        reader = Reader(work, 101)
+        assert said(work) == [ObjectRequest(reader.object_id)]
+
     def test_in_a_new_session_an_open_graph_makes_its_lost_results_again_itself(
         self, work: OpenWork, made: GraphCalls
     ) -> None:

@@ -254,11 +254,20 @@ class ClientSession(Session):
                 if self._held:  # it was sent alone in the last session, because its result was lost
                     self._held.drop(spec.task_id)
                 waiting.add_to_graph(spec, self._context_for, now)
-            elif not spec.rows and waiting.is_awaited(spec.task_id) and spec.task_id not in (self._known or ()):
+            elif self._is_requested(spec):
                 self._start_task(spec, self._context_of(account_in(spec)))
             else:
                 others.append(spec)
         return others
+
+    def _is_requested(self, spec: Task) -> bool:
+        """Return whether other tasks await the result of a task, which is not known in the new session.
+
+        A call whose result only other tasks need is always the answer to a request.
+        """
+        if spec.rows or not self._waiting.is_awaited(spec.task_id):
+            return False
+        return bool(spec.unwanted) or self._known is None or spec.task_id not in self._known
 
     def _name_waiting(self, batch: Sequence[Task]) -> None:
         """Name tasks that will ask for their runs when the results that they need are there again."""

@@ -151,7 +151,9 @@ class NeededResults:
         graph = self._work.graphs.kept(task_id)
         if graph is not None:
             self._make_again(graph, task_id)
-        return graph is not None
+        elif needed is not None:
+            self._work.out.append(InputResult(task_id, TaskStatus.MISSING_OBJECTS, _LOST))
+        return graph is not None or needed is not None
 
     def on_reported(self, task_ids: Iterable[TaskId]) -> None:
         """Note that the scheduler has reported the results of tasks."""
@@ -183,9 +185,8 @@ class NeededResults:
         result = needed.result
         if result is None:
             return _failure(task_id, needed.make_error or CancelledError)
-        if result.size and not result.status:  # its future no longer exists, or the client has called `clear`
-            return InputResult(task_id, TaskStatus.MISSING_OBJECTS, _LOST)
-        return _as_input(result)
+        is_lost = result.size and not result.status  # its future no longer exists, or the client has called `clear`
+        return None if is_lost else _as_input(result)
 
     def _make_again(self, graph: GraphCalls, task_id: TaskId) -> None:
         """Send the call of a task of a graph once more, whose result was lost or dropped."""

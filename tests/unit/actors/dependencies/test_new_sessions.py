@@ -326,3 +326,22 @@ def test_a_lost_result_that_is_held_alone_is_made_again_by_its_graph_only(simula
     agent = simulation.agent(1, located)
     simulation.advance(10.0)
     assert [run.task_id for run in agent.started] == [NEEDED]
+
+
+def test_a_result_that_was_reported_once_more_is_made_again_if_the_client_does_not_have_it(
+    simulation: Simulation,
+) -> None:
+    client, agent = silent_client(simulation), simulation.agent(1)
+    client.hang()
+    client.say(task(client, FIRST))
+    simulation.advance(1.0)
+    client.hangs = False
+    client.connect()
+    simulation.run()
+    client.say(task(client, SECOND, 1, inputs=NEEDED))
+    simulation.run()
+    assert requested(client) == [NEEDED]
+    client.say(task(client, FIRST, unwanted=1))
+    simulation.advance(1.0)
+    assert statuses(client, SECOND) == [SUCCESS]
+    assert [run.task_id for run in agent.started] == [NEEDED, NEEDED, task_id(SECOND)]

@@ -366,6 +366,16 @@ class TestGraphs:
             assert (again.inputs, again.graph_id, again.graph_tasks, again.dependencies) == (inputs, NO_GRAPH, 0, b"")
         assert work.n_open == 1
 
+    def test_a_lost_result_inside_an_open_graph_is_made_again_although_its_future_is_gone(self, work: OpenWork) -> None:
+        future = Future(101)
+        made = graph({101: future, 102: Sink()})
+        work.add_graph(made)
+        needing = add(work, 1, future)
+        work.on_results([result(101, size=LARGE), result(1)])
+        work.forget_result(ObjectId(task_id(101)))
+        assert request(work, 101) == [replace(made.call(task_id(101))[0], unwanted=1)]
+        assert needing.input.arguments == ()
+
     def test_a_call_that_is_sent_again_follows_its_function_and_objects(self, work: OpenWork) -> None:
         made = graph({102: Sink()}, [brought(1)])
         work.add_graph(made)

@@ -444,14 +444,14 @@ class Record:
         last = max((start.at for start in self.starts.get(key, ())), default=inf)
         return self.hits[key] > 0 and self.ends.get(key, 0.0) < last
 
-    def excuse_unread(self, key: str, user: str, error: BaseException) -> None:
+    def excuse_unread(self, key: str, user: str, needed: Iterable[str], error: BaseException) -> None:
         """A large result was not had before it was lost too often: with its scheduler, its agent, or the session of its
-        client.
+        client. Or a task that it needs was refused when it was made again.
 
         Raises:
             ViolationError: if that is not so.
         """
         times = sum(name in (SCHEDULER, user) or name.startswith("agent") for _, name in self.losses)
-        if times < TRIES_MOST:
+        if times < TRIES_MOST and self.excused.isdisjoint(needed):
             raise ViolationError(f"the result of task {key} is missing after {times} losses: {error!r}")
         self.excused.add(key)

@@ -246,7 +246,7 @@ class Call:
         if self.cannot_repeat:
             record.excuse_once(key, self.needed, self.since, error)
         elif isinstance(error, MissingObjects):
-            record.excuse_unread(key, self.user.name, error)
+            record.excuse_unread(key, self.user.name, self.needed, error)
         elif not isinstance(error, TimeoutError):
             record.excuse(key, self.needed, error)
 
@@ -508,7 +508,7 @@ class Mapped:
         ):
             record.excuse_once(key, self._needed[row], self._since, result)
         elif isinstance(result, MissingObjects):
-            record.excuse_unread(key, self._user.name, result)
+            record.excuse_unread(key, self._user.name, (), result)
         elif isinstance(result, NoWorkerError):
             record.excuse_refused(key, False, result)
         elif not isinstance(result, ValueError) or (expected is not ValueError and key not in record.excused):

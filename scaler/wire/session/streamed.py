@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -106,9 +106,12 @@ class ValueStream:
             self._ask(source, offset)
         self.wake()
 
-    def leave(self, gone: Iterable[StreamedFrames]) -> None:
-        """Remove readers, and notify the remaining readers."""
+    def leave(self, gone: Collection[StreamedFrames]) -> None:
+        """Remove readers, whose transfers end early, and notify the remaining readers."""
         self.readers.difference_update(gone)
+        for reader in gone:
+            reader.has_left = True
+            reader.wake()
         self.wake()
 
     def is_under_way(self) -> bool:
@@ -143,6 +146,7 @@ class StreamedFrames(Sequence[Any]):
         self.reader = reader
         self.wake = wake
         self.host = host
+        self.has_left = False
         self._on_all = on_all
         self._offset = 0
         stream.readers.add(self)
@@ -167,6 +171,11 @@ class StreamedFrames(Sequence[Any]):
         if self.part != start or self._offset == self.stream.n_bytes:
             self.stream.drop_unneeded()
         return piece
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether no further bytes will arrive."""
+        return self.has_left or self.stream.is_withdrawn
 
     def __len__(self) -> int:
         return len(self.stream.sizes)

@@ -89,7 +89,7 @@ class StreamedTransfer:
             sizes = struct.pack(f"<{1 + len(self._frames)}Q", len(header), *self._frames.stream.sizes)
             self.left_bytes -= len(header)
             return Chunk(self._number, sizes, (header,))
-        if self._frames.stream.is_withdrawn:
+        if self._frames.ends_early:
             self.left_bytes = 0
             return Chunk(self._number, b"", ())
         piece = self._frames.take(most_bytes)

@@ -508,7 +508,7 @@ class Mapped:
         ):
             record.excuse_once(key, self._needed[row], self._since, result)
         elif isinstance(result, MissingObjects):
-            record.excuse_unread(key, self._user.name, (), result)
+            record.excuse_unread(key, self._user.name, self._needed[row], result)
         elif isinstance(result, NoWorkerError):
             record.excuse_refused(key, False, result)
         elif not isinstance(result, ValueError) or (expected is not ValueError and key not in record.excused):

@@ -87,7 +87,7 @@ class OpenGraphs:
         return graphs
 
 
-_LOST = b"the result that it needs was lost, and its task cannot run again: its future no longer exists, or has failed since"
+_LOST = b"the result that it needs was lost, and its task cannot run again: its future no longer exists, or has failed"
 _ONCE = b"the result that it needs was lost, and its task is not run again because of its option at_most_once"
 _UNKNOWN = b"the client does not know the result that it needs"
 

@@ -174,17 +174,26 @@ class GraphCalls:
     @property
     def tasks(self) -> list[Task]:
         """All tasks, made from the calls each time."""
-        return list(map(self.task, range(len(self._calls))))
+        return self._made(0, len(self._calls))
 
     def task(self, position: int) -> Task:
         """Return the task at a position."""
-        function_id, payload, object_ids, frames, dependencies, unwanted = self._calls[position]
-        index, n_tasks = self._indices[position], len(self._calls)
+        return self._made(position, position + 1)[0]
+
+    def _made(self, first: int, end: int) -> list[Task]:
+        graph_id, prefix, n_tasks = self.graph_id, self.graph_id[:PREFIX_BYTES], len(self._calls)
         priority, name, options, account, owner = self.terms
-        if self.keys and not name and n_tasks <= SHOWN_TASKS_MOST:
-            name = self.keys[index]
-        what = node_id(self.graph_id, index), function_id, payload, object_ids, priority, name, options, account
-        return Task(*what, frames, 0, owner, self.graph_id, n_tasks, dependencies, b"", unwanted)
+        keys = self.keys if not name and n_tasks <= SHOWN_TASKS_MOST else ()
+        return [
+            Task(
+                TaskId(prefix + index.to_bytes(8, "big")), function_id, payload, object_ids,
+                priority, keys[index] if keys else name, options, account, frames, 0, owner,
+                graph_id, n_tasks, dependencies, b"", unwanted,
+            )
+            for index, (function_id, payload, object_ids, frames, dependencies, unwanted) in zip(
+                self._indices[first:end], self._calls[first:end], strict=True
+            )
+        ]  # fmt: skip
 
     def id_of(self, position: int) -> TaskId:
         """Return the id of the task at a position."""

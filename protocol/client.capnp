@@ -95,6 +95,7 @@ struct Task {
   dependencies @14 :List(Data); # positions of the tasks of its graph whose results it needs, each once: UInt32, little-endian, one after the other
   inputs @15 :List(Data);      # ids of the other tasks of this client whose results it needs, each once, one after the other
   unwanted @16 :Data;          # byte column: 1 = only other tasks need its result, and it has no TaskResult
+  namedByKey @17 :Data;        # byte column: 1 = its name is its key in the graph: viewers see it, and its RunTask has no name
 }
 
 struct TaskCancel {

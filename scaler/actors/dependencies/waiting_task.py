@@ -29,6 +29,7 @@ class CallTerms(NamedTuple):
     context: ClientContext
     priority: int
     name: str
+    named_by_key: int
     options: bytes
     since: float
     """when the first of these tasks arrived, by the clock of the scheduler"""
@@ -147,7 +148,7 @@ class TaskGraph:
 
     def __init__(self, spec: Task, context: ClientContext, since: float, *, is_held: bool) -> None:
         self.graph_id, self.size, self.name = spec.graph_id, spec.graph_tasks, spec.name
-        self.terms = CallTerms(context, spec.priority, spec.name, spec.options, since)
+        self.terms = CallTerms(context, spec.priority, spec.name, spec.named_by_key, spec.options, since)
         self.nodes: list[WaitingTask] = []
         self.n_received = self.n_open = 0
         self.given_up: tuple[TaskStatus, bytes] | None = None
@@ -161,7 +162,8 @@ class TaskGraph:
             return terms
         if spec.name != self.name:
             self.name = ""
-        self.terms = CallTerms(terms.context, spec.priority, spec.name, spec.options, terms.since)
+        what = spec.priority, spec.name, spec.named_by_key, spec.options
+        self.terms = CallTerms(terms.context, *what, terms.since)
         return self.terms
 
     def find(self, task_id: TaskId, index: int) -> WaitingTask | None:

@@ -229,7 +229,7 @@ class WaitingTasks:
                 self._put(self._objects.result_of(node.task_id) or node.result())
             return
         self._owner.tasks += 1
-        terms = CallTerms(context, spec.priority, spec.name, spec.options, now)
+        terms = CallTerms(context, spec.priority, spec.name, spec.named_by_key, spec.options, now)
         self._accept(node, spec, terms)
 
     def _accept(
@@ -415,7 +415,7 @@ class WaitingTasks:
         if spec is None or node.needs:
             what = task_id, node.function_id, block, node.object_ids + more_ids, terms.priority, terms.name
             graph_id = NO_GRAPH if graph is None else graph.graph_id
-            spec = Task(*what, terms.options, 0, node.frames, 0, 0, graph_id)
+            spec = Task(*what, terms.options, 0, node.frames, 0, 0, graph_id, named_by_key=terms.named_by_key)
         if node.frames:
             self._values.count_frames(node, -1)
         if not more_ids:  # else it waits again if such a value is lost

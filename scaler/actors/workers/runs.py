@@ -276,7 +276,7 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         spec.payload,
         spec.object_ids,
         spec.priority,
-        spec.name,
+        "" if spec.named_by_key else spec.name,
         spec.options,
         account & NUMBER_MOST,
         spec.frames,

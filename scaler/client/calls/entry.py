@@ -188,7 +188,7 @@ class GraphCalls:
             Task(
                 TaskId(prefix + index.to_bytes(8, "big")), function_id, payload, object_ids,
                 priority, keys[index] if keys else name, options, account, frames, 0, owner,
-                graph_id, n_tasks, dependencies, b"", unwanted,
+                graph_id, n_tasks, dependencies, b"", unwanted, int(bool(keys)),
             )
             for index, (function_id, payload, object_ids, frames, dependencies, unwanted) in zip(
                 self._indices[first:end], self._calls[first:end], strict=True

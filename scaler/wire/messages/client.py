@@ -225,6 +225,8 @@ class Task:
     """the ids of other tasks of this client whose results the task needs, joined"""
     unwanted: U8 = 0
     """whether only other tasks need the result of the task, and the client receives none"""
+    named_by_key: U8 = 0
+    """whether the name is the key of the task in its graph: viewers see it, and the runs have the function's name"""
 
 
 @travels(CLIENT_TO_SCHEDULER)

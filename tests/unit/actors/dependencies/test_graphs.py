@@ -255,10 +255,11 @@ def test_the_tasks_of_a_graph_keep_their_names_options_and_priorities(simulation
     assert {(run.name, run.options) for run in agent.started} == {("nightly", client.options)}
     assert [client.results[each].profile for each in client.submitted] == [PROFILE.pack(100_000, 0, 0)] * 2
     named = [in_graph(client, each, 3, name=f"task {each}", priority=each, options=b"") for each in (1, 2)]
+    named = [replace(each, named_by_key=is_key) for each, is_key in zip(named, (0, 1), strict=True)]
     client.say(*named, in_graph(client, 3, 3))
     simulation.advance(5.0)
     found = {(run.task_id, run.name, run.priority, run.options) for run in agent.started[4:]}
-    assert found == {(task_id(1), "task 1", 1, b""), (task_id(2), "task 2", 2, b""), (task_id(3), "", 0, b"")}
+    assert found == {(task_id(1), "task 1", 1, b""), (task_id(2), "", 2, b""), (task_id(3), "", 0, b"")}
 
 
 def test_a_failed_task_fails_its_dependents_with_its_error_and_other_tasks_run(simulation: Simulation) -> None:

@@ -35,7 +35,7 @@ class Scene:
         services = cast("Any", SimpleNamespace(object_store=store, maker_of=self.makers.get))
         self.owner = Owner("alice")
         context = cast("ClientContext", SimpleNamespace(owner=self.owner))
-        self._terms = CallTerms(context, priority=0, name="", options=b"", since=0.0)
+        self._terms = CallTerms(context, priority=0, name="", named_by_key=0, options=b"", since=0.0)
         self.values = InputValues(session, CLIENT, services)
         self.first, self.second = self.task(), self.task()
         self.last = self.task(result_argument(0) + result_argument(1))

@@ -68,9 +68,13 @@ def test_only_needed_calls_become_tasks_each_after_those_that_it_needs() -> None
     assert arguments(graph.tasks[2], {0: "first need", 1: "second need"}) == ["first need", "second need"]
 
 
-def test_the_tasks_of_a_graph_have_its_terms() -> None:
-    graph, _ = pack({"a": (abs, -1), "b": (abs, "a")}, ["b"], (7, "name", b"", 1, 2))
+def test_the_tasks_of_a_graph_have_its_terms_and_the_names_of_their_keys_if_it_has_no_name() -> None:
+    calls = {"a": (abs, -1), "b": (abs, "a")}
+    graph, _ = pack(calls, ["b"], (7, "name", b"", 1, 2))
     assert {(task.priority, task.name, task.account, task.owner) for task in graph.tasks} == {(7, "name", 1, 2)}
+    graph_without, _ = pack(calls, ["b"], (7, "", b"", 1, 2))
+    assert [(task.name, task.named_by_key) for task in graph_without.tasks] == [("a", 1), ("b", 1)]
+    assert {task.named_by_key for task in graph.tasks} == {0}
 
 
 def test_futures_are_refused() -> None:

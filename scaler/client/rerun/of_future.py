@@ -222,14 +222,13 @@ class _TaskCall:
     def prepared(self, place: ProcessFacts | None) -> PreparedCall:
         task, function, *_ = self._call
         payload, frames, options = task.payload, task.frames, task.options
+        name = "" if task.named_by_key else task.name  # as at the worker
         kept = _objects_of(self._call, self._label)
         if task.inputs:
             graph = graph_of(self._call)
             self._values = self._results() if graph is None else self._computed_again(graph)
             payload, _ = put_results(payload, self._values.__getitem__)
-        called = FailedCall(
-            self._label, task.name, task.task_id, function.frames, payload, frames, options, kept, place
-        )
+        called = FailedCall(self._label, name, task.task_id, function.frames, payload, frames, options, kept, place)
         return PreparedCall(called, kept, self._fetches)
 
     def _computed_again(self, graph: GraphCalls) -> list[tuple[int, bytes]]:

@@ -180,7 +180,7 @@ def test_an_order_has_all_fields_of_its_task(scene: Scene) -> None:
     scene.actor._takes_rows = True
     scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=account_of(9, 4)), 7)]))
     (run,) = scene.outbox.sent_to(scene.peer)
-    of_client = {"account", "owner", "graph_id", "graph_tasks", "dependencies", "inputs", "unwanted"}
+    of_client = {"account", "owner", "graph_id", "graph_tasks", "dependencies", "inputs", "unwanted", "named_by_key"}
     names = {field.name for field in dataclasses.fields(Task)} - of_client
     assert names < {field.name for field in dataclasses.fields(RunTask)}
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}

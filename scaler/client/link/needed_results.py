@@ -122,6 +122,10 @@ class NeededResults:
         """Forget the requests of the scheduler, because the session has ended, or all tasks are cancelled."""
         self._unanswered.clear()
 
+    def is_input(self, task_id: TaskId) -> bool:
+        """Return whether tasks that were sent, and may be open, need the result of a task."""
+        return task_id in self._inputs
+
     def send_known(self, entry: Entry) -> None:
         """Send the known results that a task needs, right after the task. The scheduler requests unknown ones."""
         inputs = {needed.task_id: needed for _, needed in needs_of(entry[4])}

@@ -364,8 +364,9 @@ class OpenWork:
                 self.out.append(_cancel_of(graph))
 
     def _stop_making(self, task_id: TaskId) -> None:
-        """Cancel a task that makes a lost result again, unless it was sent and tasks of its open graph may need it."""
-        if self.graphs.open_graph(task_id) is None or task_id in self.window.waiting:
+        """Cancel a task that makes a lost result again, unless it was sent and other tasks may need it."""
+        is_needed = self.graphs.open_graph(task_id) is not None or self.needed.is_input(task_id)
+        if task_id in self.window.waiting or not is_needed:
             self._send_cancel(task_id, missing_result)
             self._send_waiting()
 

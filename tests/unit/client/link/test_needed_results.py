@@ -346,6 +346,12 @@ class TestClaims:
         assert [item.task_id for item in said(work)] == [task_id(1), task_id(2)]
         return future
 
+    def test_a_claim_goes_on_without_its_future_if_another_task_needs_the_result(self, work: OpenWork) -> None:
+        needing = self.claimed(work).input
+        work.forget_result(ObjectId(task_id(1)))
+        assert said(work) == []
+        assert needing.task_id == task_id(1)
+
     def test_an_input_that_an_agent_still_has_is_used(self, work: OpenWork) -> None:
         self.claimed(work)
         assert request(work, 1) == []

@@ -62,7 +62,7 @@ class InputValues:
             task.object_ids = b""
 
     def stored(self, task_id: TaskId) -> WaitingTask | None:
-        """Return a task whose result is the object with its id, kept for other tasks; None if there is none."""
+        """Return the task with this id if its result is an object that is kept for other tasks, else None."""
         tasks = self._stored.get(task_id)
         return tasks[0] if tasks else None
 

@@ -41,7 +41,7 @@ class WaitingTask:
     Attributes:
         needs: the tasks whose results it needs; its arguments name them by their index.
         missing: how many of these results are not available.
-        dependents: the tasks that need its result and may have to wait for it; None: there are none.
+        dependents: the tasks that need its result and may have to wait for it; None if the list would be empty.
         n_users: the number of open tasks that need its result.
         made_by: the worker that made the result, if it is large enough to run its consumers there.
         graph: the graph of the task; None if it is in no graph.
@@ -158,13 +158,12 @@ class TaskGraph:
     def terms_of(self, spec: Task) -> CallTerms:
         """Return the terms of a task; one object for all tasks that have the same terms."""
         terms = self.terms
-        if spec.name == terms.name and spec.options == terms.options and spec.priority == terms.priority:
-            return terms
-        if spec.name != self.name:
-            self.name = ""
         what = spec.priority, spec.name, spec.named_by_key, spec.options
-        self.terms = CallTerms(terms.context, *what, terms.since)
-        return self.terms
+        if what != terms[1:5]:
+            if spec.name != self.name:
+                self.name = ""
+            terms = self.terms = CallTerms(terms.context, *what, terms.since)
+        return terms
 
     def find(self, task_id: TaskId, index: int) -> WaitingTask | None:
         """Return the task with an id; None if it has not arrived. `index`: the position that the id suggests."""

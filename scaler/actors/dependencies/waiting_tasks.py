@@ -219,7 +219,7 @@ class WaitingTasks:
         """Add a task that is in no graph, and needs results of other tasks or makes a lost result again."""
         node = self.find(spec.task_id)
         if spec.unwanted and (node is None or node.was_dropped):
-            return  # nobody needs it any more
+            return  # no task needs its result now
         if node is None:
             node = self._by_id[spec.task_id] = WaitingTask(spec.task_id)
         elif node.was_dropped:
@@ -669,7 +669,7 @@ class WaitingTasks:
         if self._by_prefix.get(graph.graph_id[:PREFIX_BYTES]) is graph:
             del self._by_prefix[graph.graph_id[:PREFIX_BYTES]]
         report_ended(graph)
-        if not graph.is_complete:  # its client sends no more of it, or what it has sent is on its way
+        if not graph.is_complete:  # the rest of the graph may still arrive
             self._owner.end(graph.size - len(graph.nodes))
             assert graph.given_up is not None
             self._refuse(graph.graph_id, *graph.given_up)
@@ -722,7 +722,7 @@ class WaitingTasks:
     # For viewers and for its session
 
     def find(self, task_id: TaskId, graph_id: GraphId = NO_GRAPH) -> WaitingTask | None:
-        """Return a task that waits or runs, or whose result is needed; None if there is none with this id."""
+        """Return a task that waits or runs, or whose result is needed; None if no such task has this id."""
         found = self._by_id.get(task_id) or self._running.get(task_id)
         graph = self.graphs.get(graph_id) or self._by_prefix.get(task_id[:PREFIX_BYTES])
         return graph.find(task_id, index_of(task_id)) if found is None and graph is not None else found
@@ -768,7 +768,7 @@ class WaitingTasks:
         for node in nodes:
             assert node.n_users == users[id(node)], "a task has a wrong count of users"
             assert (node.status == RUNNING) == (self._running.get(node.task_id) is node)
-            assert node.status != AWAITED or node.n_users or not _is_whole(node), "nobody needs an awaited result"
+            assert node.status != AWAITED or node.n_users or not _is_whole(node), "an awaited result has no users"
             if node.status == WAITING:
                 assert node.missing == sum(need.is_open for need in node.needs), "a task has a wrong count of missing"
             elif not node.is_open and not node.n_users and _is_whole(node):

@@ -56,7 +56,7 @@ class OpenGraphs:
         return None if graph is None or task_id not in graph else graph
 
     def open_graph(self, task_id: TaskId) -> GraphCalls | None:
-        """Return the open graph that has a task; None if there is none."""
+        """Return the graph of a task if that graph is open, else None."""
         graph = self.kept(task_id)
         return graph if graph is not None and graph.graph_id in self.by_id else None
 

@@ -15,8 +15,8 @@ from scaler.cli.terminal import TableColumn, ends_in_order, fail, say, say_table
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
 from scaler.client.jobs.job_requests import Info, ask, read_info
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
-from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, whole_path
 from scaler.errors import ScalerError
 from scaler.jobs.folder import UNREADABLE, JobFolder, job_places, read_jobs
@@ -189,17 +189,17 @@ def line_of(info: Info) -> tuple[str, ...]:
 # At a scheduler
 
 
-def _job(link: LinkThread, name: str) -> Job:
+def _job(link: ClientLink, name: str) -> Job:
     return Job(name, link, DEFAULT_SERIALIZER, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
 
 
-def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
+def _list(link: ClientLink, _arguments: argparse.Namespace) -> int:
     everybodys = JobQuestion(JobVerb.LIST, "", amount=1)
     say_table(COLUMNS, map(line_of, read_info(ask(link, everybodys))))
     return 0
 
 
-def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
+def _show(link: ClientLink, arguments: argparse.Namespace) -> int:
     job = _job(link, arguments.name)
     found = job.progress()
     say(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
@@ -221,13 +221,13 @@ def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _wait(link: LinkThread, arguments: argparse.Namespace) -> int:
+def _wait(link: ClientLink, arguments: argparse.Namespace) -> int:
     found = _job(link, arguments.name).wait(arguments.timeout)
     say(f"{arguments.name}: {found.state}, {found.done:,} of {found.rows:,} rows done, {found.failed:,} failed")
     return int(found.done < found.rows)
 
 
-def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
+def _results(link: ClientLink, arguments: argparse.Namespace) -> int:
     for value in _job(link, arguments.name).results(arguments.start or 0, return_exceptions=True):
         first, *more = safe_repr(value).split("\n")
         say(first)
@@ -236,17 +236,17 @@ def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _do(link: LinkThread, arguments: argparse.Namespace) -> int:
+def _do(link: ClientLink, arguments: argparse.Namespace) -> int:
     getattr(_job(link, arguments.name), arguments.command)()
     return 0
 
 
-def _give(link: LinkThread, arguments: argparse.Namespace) -> int:
+def _give(link: ClientLink, arguments: argparse.Namespace) -> int:
     ask(link, JobQuestion(JobVerb.GIVE, arguments.name, body=arguments.owner.encode()))
     return 0
 
 
-def _export(link: LinkThread, arguments: argparse.Namespace) -> int:
+def _export(link: ClientLink, arguments: argparse.Namespace) -> int:
     target = ExportFile.of(arguments.file, arguments.format, replaces=bool(arguments.force))
     return export(_job(link, arguments.name), target)
 
@@ -317,7 +317,7 @@ class _Command(NamedTuple):
 
     text: str
     words: tuple[str, ...] = ()
-    run: Callable[[LinkThread, argparse.Namespace], int] | None = None
+    run: Callable[[ClientLink, argparse.Namespace], int] | None = None
     run_in_folder: Callable[[Path, argparse.Namespace], int] | None = None
 
 

@@ -11,7 +11,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import check_items, not_of_map
-from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
+from scaler.client.calls.job_names import MAP_WINDOW, WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import (
     TakesOptions,
     TaskOptions,
@@ -21,13 +21,12 @@ from scaler.client.calls.options import (
     for_one,
     named_as,
 )
-from scaler.client.core import Core
+from scaler.client.core import Core, results_of
 from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_CLIENTS, hints_at
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
-from scaler.client.maker import results_of
 from scaler.errors import is_error_of_task
 from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped_modules import Module
@@ -126,7 +125,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
         futures: dict[str, ScalerFuture[T]] = {}
         try:
             for worker in presence.names_of(presence.wait(core.link, presence.workers())):
-                futures[worker] = core.submit(client, fn, args, kwargs, core.pinned(options, function, worker))
+                futures[worker] = core.submit(
+                    client, fn, args, kwargs, core.pinned(options, function, worker), ScalerFuture
+                )
             return results_of(futures)
         except BaseException:  # raised again: the results are not read
             for future in futures.values():
@@ -193,7 +194,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
         """
         client, core, options = self._caller
-        return core.call(client, name, args, kwargs, options)
+        return core.call(client, name, args, kwargs, options, ScalerFuture)
 
     @overload
     def map(
@@ -204,6 +205,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = ...,
         timeout: float | None = ...,
         return_exceptions: Literal[False] = ...,
+        window: int = ...,
         job: str | None = ...,
         on_change: OnChange | None = ...,
         keep_for: float | str | None = ...,
@@ -218,6 +220,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = ...,
         timeout: float | None = ...,
         return_exceptions: bool,
+        window: int = ...,
         job: str | None = ...,
         on_change: OnChange | None = ...,
         keep_for: float | str | None = ...,
@@ -231,6 +234,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = False,
         timeout: float | None = None,
         return_exceptions: bool = False,
+        window: int = MAP_WINDOW,
         job: str | None = None,
         on_change: OnChange | None = None,
         keep_for: float | str | None = None,
@@ -248,6 +252,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             timeout: seconds for the whole map.
             return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
                 The option `max_failures` has the same effect, up to its limit.
+            window: the most tasks that are open at once, 16,384 at most.
             job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
                 same call in another program resumes the map (docs/howto/long-jobs.md).
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
@@ -272,6 +277,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if extra or unknown:
             raise not_of_map(Caller.map, unknown)
         check_items("map", fn, iterable)
+        window_of_map(job, window, MAP_WINDOW)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
@@ -282,7 +288,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             kept = job_calls.attend(core, request, return_exceptions, timeout)
             return job_calls.results(kept, options.max_failures, return_exceptions, progress)
         most = options.max_failures
-        return core.map(fn, iterable, core.terms(options, spawns=True), progress, timeout, return_exceptions, most)
+        terms = core.terms(options, spawns=True)
+        return core.map(fn, iterable, terms, progress, timeout, return_exceptions, window, most)
 
     starmap = map  # noqa: A003 - the name is a public contract
     """Alias of `map`, for users of `multiprocessing.Pool`."""
@@ -422,7 +429,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if unknown:
             raise not_of_map(Caller.map_unordered, unknown)
         check_items("map_unordered", fn, iterable)
-        window_of_map(job, window)
+        window_of_map(job, window, WINDOW)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
@@ -503,4 +510,4 @@ class ClientWithOptions(Caller):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]:
         """Like `Client.submit`, but all keyword arguments belong to `fn`."""
         core = self._core
-        return core.submit(self._client, fn, args, kwargs, core.terms(for_one(self.task_options)))
+        return core.submit(self._client, fn, args, kwargs, core.terms(for_one(self.task_options)), ScalerFuture)

@@ -7,11 +7,12 @@ Called by any thread of the user. All clients that are unpickled in one process 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from scaler import task_context
 from scaler.client import lifetime, notebook_hint
@@ -26,14 +27,16 @@ from scaler.client.insight.explanation import ANSWER_SECONDS, Story, checked_tas
 from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.insight.tracing import tracing
+from scaler.client.link.link import ClientLink
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
-from scaler.ids import TaskId
+from scaler.ids import ClientId, TaskId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
 from scaler.pickling.shipped_modules import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.client import LOCAL_CLUSTER, NOT_LOCAL
 from scaler.settings.sources import completes_from_outside, descriptions, gather
+from scaler.starters import LocalSettings
 from scaler.transport.opening import import_transport
 
 if TYPE_CHECKING:
@@ -42,7 +45,71 @@ if TYPE_CHECKING:
     from scaler.settings.cluster import LocalClusterOptions
 
 
-class Client(Caller):
+class ClientArguments:
+    """The arguments of both clients, checked when a client is made."""
+
+    @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
+    def __init__(
+        self,
+        address: str | os.PathLike[str] | None = None,
+        profiling: bool = False,
+        timeout_seconds: float = 60,
+        heartbeat_interval_seconds: float = 2,
+        serializer: Serializer = DEFAULT_SERIALIZER,
+        *,
+        n_workers: int | None = None,
+        modules: Iterable[Module] = (),
+        processes: bool = True,
+        dashboard: bool = False,
+        stream_output: bool = False,
+        key_file: str | os.PathLike[str] | None = None,
+        trust_users: Sequence[str | int] = (),
+        name: str | None = None,
+        keep: str | os.PathLike[str] | None = None,
+        **local: Unpack[LocalClusterOptions],
+    ) -> None:
+        place, file = lifetime.place_of(address, key_file)
+        settings = lifetime.check_client(
+            place, serializer, n_workers, lifetime.with_keep(local, keep), dashboard, processes
+        )
+        numbers = timeout_seconds, heartbeat_interval_seconds
+        config = ClientConfig(place, profiling, *numbers, stream_output, file, trust_users)  # type: ignore[arg-type]
+        task_address = task_context.current.address
+        is_in_task = task_address is not None and processes and place in (None, task_address)
+        if is_in_task:
+            place = task_address
+        elif place is None:
+            place = lifetime.configured_address(file, settings, processes)
+        self._setup = ClientSetup(
+            place, is_in_task, processes, settings, config, serializer, Shipped(modules), file,
+            lifetime.check_name(name), dashboard and not is_in_task, ClientId(random_id()),
+        )  # fmt: skip
+        self._start()
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Begin to use the checked arguments, `_setup`."""
+
+
+class ClientSetup(NamedTuple):
+    """The checked arguments of a client, with which it connects."""
+
+    address: str | None
+    """the address of the scheduler; None: a local cluster"""
+    is_in_task: bool
+    """whether the client is in a task of that scheduler, and shares its connection with all clients of the process"""
+    has_processes: bool
+    local: LocalSettings
+    config: ClientConfig
+    serializer: Serializer
+    shipped: Shipped
+    key_file: str | None
+    name: str
+    has_dashboard: bool
+    client_id: ClientId
+
+
+class Client(ClientArguments, Caller):
     """Runs functions on the workers of a scheduler.
 
     The constructor does not wait for the scheduler. All methods may be called from several threads at once. A client
@@ -96,53 +163,48 @@ class Client(Caller):
         ConfigError: if an argument is invalid, or a key cannot be read; it is a `ValueError`.
     """
 
-    @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
-    def __init__(
-        self,
-        address: str | os.PathLike[str] | None = None,
-        profiling: bool = False,
-        timeout_seconds: float = 60,
-        heartbeat_interval_seconds: float = 2,
-        serializer: Serializer = DEFAULT_SERIALIZER,
-        *,
-        n_workers: int | None = None,
-        modules: Iterable[Module] = (),
-        processes: bool = True,
-        dashboard: bool = False,
-        stream_output: bool = False,
-        key_file: str | os.PathLike[str] | None = None,
-        trust_users: Sequence[str | int] = (),
-        name: str | None = None,
-        keep: str | os.PathLike[str] | None = None,
-        **local: Unpack[LocalClusterOptions],
-    ) -> None:
-        place, file = lifetime.place_of(address, key_file)
-        settings = lifetime.check_client(
-            place, serializer, n_workers, lifetime.with_keep(local, keep), dashboard, processes
-        )
-        numbers = timeout_seconds, heartbeat_interval_seconds
-        config = ClientConfig(place, profiling, *numbers, stream_output, file, trust_users)  # type: ignore[arg-type]
+    _dashboard: page.Dashboard | None = None
+    _printer: OutputPrinter | None = None
+
+    def _start(self) -> None:
+        self._connect(self._setup)
+        if self._setup.has_dashboard:
+            self._open_dashboard()
+
+    def _connect(self, setup: ClientSetup) -> None:
+        """Start the local cluster, if there is one, and the link."""
+        config, serializer = setup.config, setup.serializer
         seconds = config.timeout_seconds, config.heartbeat_interval_seconds
-        shipped, own_name = Shipped(modules), lifetime.check_name(name)
-        task_address = task_context.current.address
-        if task_address is not None and processes and place in (None, task_address):
-            self._core = shared_core(ClientSettings(task_address, profiling, *seconds, pickled(serializer)))
-            self._dashboard = None
-            self._printer = None
+        if setup.is_in_task:
+            address = str(setup.address)
+            self._core = shared_core(ClientSettings(address, config.profiling, *seconds, pickled(serializer)))
             return
-        cluster = None
+        place, cluster = setup.address, None
         if place is None:
-            place = lifetime.configured_address(file, settings, processes)
-        if place is None:
-            cluster = lifetime.start_cluster(processes, settings, not stream_output)
+            cluster = lifetime.start_cluster(setup.has_processes, setup.local, not config.stream_output)
             place = cluster.get_address()
-        link = lifetime.new_link(place, seconds, file, own_name, config.trust_users)
-        self._core = Core(link, seconds, serializer, profiling, False, shipped)
+        link = lifetime.new_link(place, seconds, setup.key_file, setup.name, config.trust_users, setup.client_id)
+        self._core = Core(link, seconds, serializer, config.profiling, False, setup.shipped)
         self._finalizer = lifetime.finalize_with(self, link, cluster)
         if cluster is not None:
             notebook_hint.note(self, self._finalizer)
-        self._printer = OutputPrinter(link.follow_output) if stream_output else None
-        self._dashboard = page.Dashboard(self, link.endpoint) if dashboard else None
+        if config.stream_output:
+            self._printer = OutputPrinter(link.follow_output)
+
+    @classmethod
+    def _of(cls, setup: ClientSetup) -> Self:
+        """Return a client with checked arguments, without its page."""
+        client = object.__new__(cls)
+        client._setup = setup
+        client._connect(setup)
+        return client
+
+    @property
+    def _link(self) -> ClientLink:
+        return self._core.link
+
+    def _open_dashboard(self) -> None:
+        self._dashboard = page.Dashboard(self, self._core.link.endpoint)
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
         core = self._core
@@ -218,7 +280,7 @@ class Client(Caller):
         core = self._core
         name = core.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
         options = core.options if profiling is None else TaskOptions(profiling=profiling)
-        return core.submit(self, fn, args, kwargs, core.terms(options, name))
+        return core.submit(self, fn, args, kwargs, core.terms(options, name), ScalerFuture)
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.
@@ -377,5 +439,4 @@ plain_to_pickle.add(Client)
 def _unpickled(*settings: Any) -> Client:
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).resolved())  # noqa: SLF001 - a constructor
-    client._dashboard = client._printer = None  # noqa: SLF001 - the same
     return client

@@ -91,10 +91,10 @@ _KEYWORDS = {
     "on_change": "it is an argument of map, map_unordered and start, together with job=",
     **dict.fromkeys(("gpu", "gpus", "num_gpus", "resources"), 'write client.options(capabilities={"gpu": 1})'),
     **dict.fromkeys(("keep", "modules", "n_workers"), "it is an argument of Client"),
-    "progress": "it is an argument of Client.map; scaler.progress(futures) shows a bar for futures",
+    "progress": "it is an argument of map; scaler.progress(futures) shows a bar for futures",
     "retry": "write client.options(retries=...)",
     "return_exceptions": "it is an argument of map, map_unordered and job.results",
-    "window": "it is an argument of map_unordered, and of the maps of AsyncClient",
+    "window": "it is an argument of map and map_unordered",
 }
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 _OPERATORS = (*_ARITHMETIC, *(f"r{each}" for each in _ARITHMETIC), "lt", "le", "gt", "ge", "neg", "abs", "float", "int")

@@ -32,10 +32,9 @@ from scaler.client.insight.explanation import (
     unfetched_text,
 )
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
-from scaler.client.large_values import ResultFetch
-from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
+from scaler.client.large_values import LARGE_BYTES, ResultFetch
+from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST, ClientLink
 from scaler.client.link.requests import OnOutput
-from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
@@ -51,7 +50,7 @@ from scaler.client.outcome import (
 from scaler.config import plain_number
 from scaler.errors import is_error_of_task
 from scaler.ids import ObjectId, TaskId
-from scaler.pickling.serialization import Frames, Serializer
+from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.texts import shown
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
@@ -109,7 +108,7 @@ class _Waiters(list[Any]):
     The start and the end of each wait are reported to the context of the task in which the user waits.
     """
 
-    def __init__(self, link: LinkThread) -> None:
+    def __init__(self, link: ClientLink) -> None:
         super().__init__()
         self._link = link
         self._ends: dict[int, Callable[[], None]] = {}
@@ -144,7 +143,7 @@ _UNREAD = _UnreadError()
 _INTERNAL = frozenset(
     {
         *("as_argument", "ask_report", "concern", "deliver", "fail", "failed", "has_failed", "item_of", "keys"),
-        *("needs", "notify", "refuse", "settle", "store", "cancel_waiting"),
+        *("mark_error_read", "needs", "notify", "refuse", "settle", "shown", "store", "cancel_waiting"),
     }
 )
 
@@ -172,11 +171,13 @@ class ScalerFuture(Future[T], ResultArgument):
     _release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
     _outcome: tuple[Any, BaseException | None] | None = None
     _has_callback = False
+    _is_only_here = False
+    """whether its large value has arrived, and the scheduler no longer has it"""
     _why_cancelled = ""
     _profile = b""
 
     def __init__(
-        self, task_id: TaskId, link: LinkThread, serializer: Serializer, client: object, name: str = "task"
+        self, task_id: TaskId, link: ClientLink, serializer: Serializer, client: object, name: str = "task"
     ) -> None:
         # Like the standard library's future, with fewer objects: a full collection visits all open futures.
         self._condition = LeanCondition()  # type: ignore[assignment]
@@ -194,7 +195,8 @@ class ScalerFuture(Future[T], ResultArgument):
         return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
     @property
-    def _shown(self) -> tuple[str, str, str, str]:
+    def shown(self) -> tuple[str, str, str, str]:
+        """The class, name, short id and state of the task, as texts for display."""
         state = "open"
         if self.cancelled():
             state = "cancelled"
@@ -204,10 +206,10 @@ class ScalerFuture(Future[T], ResultArgument):
         return "ScalerFuture", self.name, self.task_id.hex()[-8:], state
 
     def __repr__(self) -> str:
-        return "<{} {} {}: {}>".format(*self._shown)
+        return "<{} {} {}: {}>".format(*self.shown)
 
     def _repr_html_(self) -> str:
-        return markup.future(*self._shown)
+        return markup.future(*self.shown)
 
     def result(self, timeout: float | None = None) -> T:
         """Return what the task returned. Wait for the result, at most `timeout` seconds.
@@ -363,7 +365,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
         self._link.check_process()
         call = fetched(self, self._link, again=again)
-        self._mark_error_read()
+        self.mark_error_read()
         value: T = run(call)
         return value
 
@@ -417,12 +419,14 @@ class ScalerFuture(Future[T], ResultArgument):
         raw, outcome = self._raw, self._outcome
         if known.result is not None:
             return known, None
-        if self._pending_fetch is not None or (outcome is not None and outcome[1] is None):
+        if outcome is not None and outcome[1] is None:
+            return None, outcome[0]
+        if self._is_only_here or (self._pending_fetch is not None and not self._has_callback):
             return None, self.result()  # it has arrived, or is on its way
         if raw is not None:
             known.end(raw)
             if raw.status:
-                self._mark_error_read()
+                self.mark_error_read()
         elif self.done():
             known.fail(partial(error_of, self))
         return known, None
@@ -460,7 +464,7 @@ class ScalerFuture(Future[T], ResultArgument):
         if self._has_callback and not self.done():  # a callback will read the result: end when it has arrived
             fetch = self._pending_fetch = ResultFetch(self._link)
             fetch.add_done_callback(self._end_stored)
-            self._link.fetch(object_id, fetch, self._input is not None)
+            self._link.fetch(object_id, fetch, True)  # until it has arrived, it may become an argument of another task
             return
         self._end_stored()
 
@@ -473,6 +477,11 @@ class ScalerFuture(Future[T], ResultArgument):
         if self._pending_fetch is not None and self._pending_fetch.refusal is not None:
             self.refuse(self._pending_fetch.refusal)
             return
+        if fetch is not None:
+            with self._condition:
+                self._is_only_here = self._input is None
+            if self._is_only_here and self._release is not None:
+                self._release()
         try:
             self.set_result(_UNREAD_VALUE)
         except InvalidStateError:
@@ -500,9 +509,10 @@ class ScalerFuture(Future[T], ResultArgument):
             self.set_exception(error)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
-            self._mark_error_read()
+            self.mark_error_read()
 
-    def _mark_error_read(self) -> None:
+    def mark_error_read(self) -> None:
+        """Note that the user has the error of the task, so that no warning mentions it."""
         self._link.end_warnings.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
 
     # Reading
@@ -550,7 +560,7 @@ class ScalerFuture(Future[T], ResultArgument):
         outcome = self._outcome
         if outcome is None:
             if self._exception is not None:
-                self._mark_error_read()
+                self.mark_error_read()
             raw = self._raw
             frames = self._fetch(deadline) if raw is not None and raw.size and not raw.status else None
             with self._condition:
@@ -600,11 +610,55 @@ class ScalerFuture(Future[T], ResultArgument):
         return frames
 
 
+class FetchedFuture(ScalerFuture[T]):
+    """A future that ends when its value is in this process, also if the value is large."""
+
+    _has_callback = True
+
+    @property
+    def link(self) -> ClientLink:
+        """The link of its client."""
+        return self._link
+
+    @property
+    def why_cancelled(self) -> str:
+        """The reason for the cancellation, as a sentence; empty if none is known."""
+        why = self._why_cancelled
+        return str(cancelled(blamed(self.name, self.needs), bool(self.keys), why)) if why else ""
+
+    def mark_wanted(self) -> None:
+        """Report to the scheduler that a user waits for the result."""
+        self._link.mark_wanted(self.task_id)
+
+    def read(self) -> None:
+        """Unpickle the value of the task, which has ended."""
+        self._read(None)
+
+    def add_waiter(self, waiter: Any) -> bool:
+        """Have the link's thread call the `add_...` methods of `waiter` at the end. Return False if it has ended."""
+        with self._condition:
+            is_open = not self.done()
+            if is_open:
+                self._waiters.append(waiter)
+        return is_open
+
+    def remove_waiter(self, waiter: Any) -> None:
+        """Remove a waiter of `add_waiter`."""
+        with self._condition:
+            self._waiters.remove(waiter)
+
+    @property
+    def has_large_value(self) -> bool:
+        """Whether its value is so large that it is read in a thread of its own. Only for a future that has ended."""
+        fetch = self._pending_fetch
+        return fetch is not None and self._exception is None and size_of(fetch.result()) >= LARGE_BYTES
+
+
 def _invalid_timeout(timeout: object) -> TypeError:
     return TypeError(f"timeout must be a number of seconds, not {shown(timeout)}")
 
 
-def _call_outside(link: LinkThread, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:
+def _call_outside(link: ClientLink, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:
     if link.is_own_thread():
         link.callbacks.put(partial(fn, future))
     else:

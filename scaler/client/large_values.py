@@ -19,6 +19,9 @@ from scaler.wire.messages.client import TaskResult
 
 K = TypeVar("K")
 
+LARGE_BYTES = 1 << 20
+"""The size from which on a value is not unpickled in the thread of an event loop."""
+
 UNREAD_BYTES = 256 * 1024 * 1024
 """The maximum number of bytes of fetched and unread results. Above this limit, no further result is fetched."""
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from scaler import starters, task_context
 from scaler.client.link.end_warnings import ends_by_exception
+from scaler.client.link.link import ClientLink
 from scaler.client.link.protocol import NAME_CHARACTERS
-from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address, whole_path
 from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
@@ -42,7 +42,7 @@ _lock = threading.RLock()
 """the lock of the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
 """the addresses of ended local clusters of this program; clients in tasks that still run must not connect to them"""
-_shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
+_shared_links: dict[tuple[str, Seconds, int], tuple[ClientLink, weakref.finalize[..., Any]]] = {}
 """the links of unpickled clients, with their finalizers; clients that differ only in the serializer share a link"""
 
 
@@ -143,12 +143,14 @@ def new_link(
     key_file: str | None = None,
     name: str = "",
     trust_users: tuple[int, ...] = (),
-) -> LinkThread:
+    client_id: ClientId | None = None,
+) -> ClientLink:
     """Return a link to the scheduler at `address`.
 
     Args:
         key_file: the path of the key file; None: the key file that is found for the address.
         name: the name of the program on screens and in logs; empty: the script and process id of the program.
+        client_id: the id of the client; None: a new one.
 
     Raises:
         ConfigError: if the address is not valid, or a key cannot be read.
@@ -156,7 +158,7 @@ def new_link(
     """
     check_working_directory()
     endpoint = check_address(address).with_key(key_file).trusting(trust_users)
-    return LinkThread(endpoint, ClientId(random_id()), *seconds, name=name)
+    return ClientLink(endpoint, client_id or ClientId(random_id()), *seconds, name=name)
 
 
 def check_name(name: Any) -> str:
@@ -203,7 +205,7 @@ def configured_address(key_file: str | None, local: LocalSettings, processes: bo
     return place if place or key_file is None else KeyFile.read(whole_path(key_file)).address
 
 
-def shared_link(address: str, seconds: Seconds) -> LinkThread:
+def shared_link(address: str, seconds: Seconds) -> ClientLink:
     """Return the link of this process to the scheduler at `address`.
 
     Raises:
@@ -240,12 +242,12 @@ def end_shared_links(address: str) -> None:
         link.close(EXIT_SECONDS)
 
 
-def finalize_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
+def finalize_with(owner: Any, link: ClientLink, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
     """Return the finalizer of `owner`. It ends `link` and `cluster`, at the latest at the end of the program."""
     return weakref.finalize(owner, _end, link, cluster, os.getpid())
 
 
-def _end(link: LinkThread, cluster: LocalCluster | None, owner_pid: int) -> None:
+def _end(link: ClientLink, cluster: LocalCluster | None, owner_pid: int) -> None:
     if os.getpid() != owner_pid:  # a fork
         return
     if ends_by_exception():

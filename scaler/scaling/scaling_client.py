@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 
 from scaler.client.insight.presence import leave
-from scaler.client.link.thread import LinkThread
+from scaler.client.link.link import ClientLink
 from scaler.endpoint import Endpoint
 from scaler.errors import NotAllowedError
 from scaler.ids import ClientId, random_id
@@ -34,9 +34,9 @@ class ScalingClient:
         self.name = f"{SCALES}{uuid.uuid4().hex[:8]}"
         self._link = self._new_link()
 
-    def _new_link(self) -> LinkThread:
+    def _new_link(self) -> ClientLink:
         client_id = ClientId(random_id())
-        return LinkThread(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
+        return ClientLink(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
 
     def request_drain(self, workers: Iterable[str]) -> None:
         """Request the drain of the clusters of these workers. Callers repeat the request until the clusters drain."""

@@ -107,7 +107,7 @@ def completes_from_outside(
 
         @functools.wraps(init)
         def completed(*args: P.args, **kwargs: P.kwargs) -> None:
-            open_arguments = named - _bound(init, signature, args, kwargs).keys()
+            open_arguments = named - _bound(signature, args, kwargs).keys()
             wanted = [name for name, argument in arguments.items() if argument in open_arguments]
             values = {name: IN_CODE[name] for name in wanted if name in IN_CODE} | configured_values(kind, wanted)
             outside = {arguments[name]: value for name, value in values.items()}
@@ -129,7 +129,7 @@ def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, 
 
         @functools.wraps(init)
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-            _bound(init, signature, args, kwargs)
+            _bound(signature, args, kwargs)
             init(*args, **kwargs)
 
         checked.__signature__ = signature  # type: ignore[attr-defined]
@@ -165,9 +165,7 @@ def _with_settings(init: Callable[..., None], *tables: Table) -> inspect.Signatu
     return signature.replace(parameters=shown)
 
 
-def _bound(
-    init: Callable[..., None], signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a constructor by name. For bad arguments, raise a `TypeError` that names the class."""
     try:
         return signature.bind(*args, **kwargs).arguments
@@ -177,7 +175,7 @@ def _bound(
         if unknown:
             foreign = _FOREIGN.get(unknown[0])
             meant = f"; {foreign}" if foreign else did_you_mean(unknown[0], signature.parameters.keys() - {"self"})
-        raise TypeError(f"{init.__qualname__.rpartition('.')[0]}: {error}{meant}") from None
+        raise TypeError(f"{type(args[0]).__name__}: {error}{meant}") from None
 
 
 def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:

@@ -31,7 +31,7 @@ from unittest.mock import patch
 import psutil
 
 from scaler import Client, SchedulerClusterCombo
-from scaler.client import map_run
+from scaler.client import core
 
 WORKERS = 2
 WAITING = 200_000
@@ -295,8 +295,8 @@ def waiting(lengths: Sequence[int], count: int) -> None:
 
 
 def _until_cancelled(client: Client, items: Sequence[tuple[int]], window: int) -> None:
-    with contextlib.suppress(CancelledError), patch.object(map_run, "WINDOW_TASKS", window):
-        client.map(no_op, items)
+    with contextlib.suppress(CancelledError), patch.object(core, "MAP_WINDOW", window):
+        client.map(no_op, items, window=window)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import pytest
 from scaler import Client, ProcessorDiedError, SchedulerClusterCombo, current_task
 from scaler.client.calls.entry import Entry
 from scaler.client.calls.functions import Function
-from scaler.client.map_run import MapRun
+from scaler.client.maps.row_source import RowSource
 from tests.support.processes import wait_until
 from tests.support.rows import double, odd_ones_raise, one_ends_its_process, one_is_large
 
@@ -26,8 +26,8 @@ ITEMS = [(row,) for row in ROWS]
 RANGE_ENTRY = Function.range_entry
 
 
-def longest(run: MapRun, left: int) -> int:
-    return max(1, min(run._link.rows_most, left))
+def longest(source: RowSource, left: int) -> int:
+    return max(1, min(source._link.rows_most, left))
 
 
 def record(function: Function, lengths: list[int], *call: Any) -> Entry:
@@ -99,13 +99,13 @@ def one_never_ends(row: int) -> int:
 def nested_map(rows: int) -> tuple[int, int]:
     lengths: list[int] = []
     recorded = patch.object(Function, "range_entry", partialmethod(record, lengths))
-    with Client() as client, patch.object(MapRun, "_next_range_size", longest), recorded:
+    with Client() as client, patch.object(RowSource, "_next_range_size", longest), recorded:
         client.submit(double, 1).result()  # the scheduler has said how many rows it takes
         return sum(client.map(double, [(row,) for row in range(rows)])), max(lengths)
 
 
 def leaves_a_map(folder: str) -> None:
-    with Client() as client, patch.object(MapRun, "_next_range_size", longest):
+    with Client() as client, patch.object(RowSource, "_next_range_size", longest):
         client.submit(double, 1).result()
         client.map(note_and_wait, [(row, folder) for row in range(400)])
 
@@ -141,7 +141,7 @@ def ranges(client: Client, most: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     client.submit(double, 1).result()  # the scheduler has said how many rows it takes
     lengths: list[int] = []
 
-    monkeypatch.setattr(MapRun, "_next_range_size", longest)
+    monkeypatch.setattr(RowSource, "_next_range_size", longest)
     monkeypatch.setattr(Function, "range_entry", partialmethod(record, lengths))
     yield lengths
     assert (max(lengths, default=1) > 1) is (most > 1)

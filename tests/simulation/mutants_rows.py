@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import scaler.actors.tasks.task
-import scaler.client.map_run
+import scaler.client.maps.map_run
 from scaler.actors.messages.tasks import ReturnedRows
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.worker_loads import WorkerLoads
@@ -128,7 +128,7 @@ def _returned_rows_forget_that_they_are_cancelled() -> Patches:
 
 
 def _results_are_in_another_order() -> Patches:
-    return patch.object(scaler.client.map_run, "unpack", lambda payload, rows: unpack(payload, rows)[::-1])
+    return patch.object(scaler.client.maps.map_run, "unpack", lambda payload, rows: unpack(payload, rows)[::-1])
 
 
 def _the_running_row_begins_anew() -> Patches:

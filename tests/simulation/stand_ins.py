@@ -16,12 +16,14 @@ from typing import Any
 from unittest.mock import patch
 
 import scaler.agent.garbage_collector
+import scaler.client.caller
+import scaler.client.client
 import scaler.client.core
 import scaler.client.jobs.opening
 import scaler.client.link.connection
 import scaler.client.link.inbox
+import scaler.client.link.link
 import scaler.client.link.protocol
-import scaler.client.link.thread
 import scaler.ids
 import scaler.jobs.folder
 import scaler.jobs.record
@@ -29,7 +31,7 @@ import scaler.process.shell
 from scaler import task_context
 from scaler.actors.policy import placement
 from scaler.actors.policy.fair_share import TURN_US, FairShare
-from scaler.client.map_run import MapRun
+from scaler.client.maps.row_source import RowSource
 from scaler.executors.processes.slot.slot import Slot
 from scaler.executors.task_queue import run_of
 from scaler.ids import ObjectId
@@ -43,9 +45,9 @@ from tests.simulation.users import WatchedFuture
 from tests.simulation.world import ViolationError, World
 
 
-def _next_range_size(run: MapRun, left: int) -> int:
+def _next_range_size(source: RowSource, left: int) -> int:
     """Return how many rows the next task of a map has: now more, now fewer, whatever is known of its function."""
-    most = run._link.rows_most
+    most = source._link.rows_most
     return max(1, min(left, 1 + (left * 7 // 5 + most - 1) % most))
 
 
@@ -85,16 +87,18 @@ def installed(world: World, network: Network) -> Iterator[None]:
         (scaler.process.shell, {"time": clock, "new_event_loop": lambda _name: LoopModel(party())}),
         (scaler.agent.garbage_collector, {"trim_memory": lambda _above: False}),
         (scaler.client.core, {"ScalerFuture": WatchedFuture}),
+        (scaler.client.caller, {"ScalerFuture": WatchedFuture}),
+        (scaler.client.client, {"ScalerFuture": WatchedFuture}),
         (scaler.client.jobs.opening, wall_clock),
         (scaler.jobs.folder, wall_clock),
         (scaler.jobs.record, wall_clock),
         (link.connection, {"select": poll}),
         (link.protocol, {"time": clock}),
         (link.inbox, {"socket": SimpleNamespace(socketpair=socketpair)}),
-        (link.link, {"open_transport": lambda _address, _role: TransportModel(network, party())}),
         (
-            link.thread,
+            link.link,
             {
+                "open_transport": lambda _address, _role: TransportModel(network, party()),
                 "time": clock,
                 "threading": SimpleNamespace(Lock=Lock, Thread=_NoThread, current_thread=current_thread),
             },
@@ -104,7 +108,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
         for module, names in replaced:
             stack.enter_context(patch.multiple(module, **names))
         stack.enter_context(patch.object(task_context, "current", task_context.current))
-        stack.enter_context(patch.object(MapRun, "_next_range_size", _next_range_size))
+        stack.enter_context(patch.object(RowSource, "_next_range_size", _next_range_size))
         if (world.seed // 24 + world.seed) % 3:  # else ranges of long tasks are split before they are assigned
             stack.enter_context(patch.object(placement, "RANGE_MOST_US", inf))
         stack.enter_context(_cancels_noted(party))

@@ -1,6 +1,6 @@
 """Users: programs that use the real client: they submit, wait, read, cancel, and check what they get.
 
-User --Client, futures, maps--> LinkThread <-- Driver, in place of its thread
+User --Client, futures, maps--> ClientLink <-- Driver, in place of its thread
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scaler.client.calls.job_names import MAP_WINDOW
 from scaler.client.client import Client
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
 from scaler.client.large_values import ResultFetch
-from scaler.client.link.thread import LinkThread
-from scaler.client.map_run import MapRun
+from scaler.client.link.link import ClientLink
+from scaler.client.maps.map_run import MapCall, MapRun
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, NoWorkerError, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
@@ -68,7 +69,7 @@ class WatchedFuture(ScalerFuture):
 class Driver:
     """Does the work of a link's thread, with virtual sleep."""
 
-    def __init__(self, party: Any, link: LinkThread) -> None:
+    def __init__(self, party: Any, link: ClientLink) -> None:
         self._party = party
         self._link = link
         self._planned: Event | None = None
@@ -262,7 +263,7 @@ class User:
         self.record = record
         self.client_id = ClientId(random_id())
         record.clients[self.client_id] = name
-        self.link = LinkThread(Endpoint.parse(address), self.client_id, timeout_seconds, beat)
+        self.link = ClientLink(Endpoint.parse(address), self.client_id, timeout_seconds, beat)
         self.core = Core(self.link, (timeout_seconds, beat), DEFAULT_SERIALIZER, profiling=False, is_shared=False)
         self.client = Client.__new__(Client)
         self.client._core = self.core
@@ -420,8 +421,6 @@ class User:
             error = (call.future._outcome or (None, None))[1]
             if error is not None:
                 error.__traceback__ = None  # it has the frames of `look`, and so other calls
-        for mapped in self.maps:
-            mapped.forget()
         self.calls, self.maps, self.unread = [], [], []
         self.references = {}
 
@@ -465,15 +464,23 @@ class Mapped:
         self._scripts, self._is_tolerant = scripts, is_tolerant
         retries = max(script.raises for script in scripts)
         terms = core.terms(replace(core.options, retries=retries) if retries else core.options)
-        self._run = MapRun(function, terms, core.serializer, core.link, return_exceptions=is_tolerant)
+        self._run = MapRun(
+            MapCall(function, terms, core.serializer, core.link, MAP_WINDOW, return_exceptions=is_tolerant)
+        )
         self.is_over = False
         futures = [[call.future for call in calls] for calls in after]
-        self._run._submit_all([(script, *needed) for script, needed in zip(scripts, futures, strict=True)])
+        self._run.begin([(script, *needed) for script, needed in zip(scripts, futures, strict=True)])
+        self._take_steps()
+
+    def _take_steps(self) -> None:
+        while not self._run.is_over() and self._run.step():
+            pass
 
     def look(self, _is_end: bool) -> None:
         run = self._run
         try:
-            run._collect()
+            self._take_steps()
+            run.collect()
         except ValueError:
             is_right = ValueError in self._expected or not self._user.record.excused.isdisjoint(self._keys)
             self._end(is_right, "raised")
@@ -491,10 +498,11 @@ class Mapped:
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is wrong
             self._end(self._user.is_leaving, repr(error))
         else:
-            if run._done == len(self._expected):
+            if run.is_over():
+                run.end(is_complete=True)
                 if self._is_tolerant:
-                    run._results = list(map(self._checked, range(len(self._scripts)), run._results, self._expected))
-                self._end(run._results == self._expected, f"returned {run._results!r:.80}")
+                    run.results = list(map(self._checked, range(len(self._scripts)), run.results, self._expected))
+                self._end(run.results == self._expected, f"returned {run.results!r:.80}")
 
     def _checked(self, row: int, result: Any, expected: Any) -> Any:
         """Return the result of a row, and what is expected if it has failed as it may."""
@@ -520,14 +528,10 @@ class Mapped:
         self._give_up()
         self.is_over = True
 
-    def forget(self) -> None:
-        """Let go of the futures among its items."""
-        self._run._items = ()  # there is a cycle of references, and no garbage is collected
-
     def _give_up(self) -> None:
         user = self._user
         user.record.canceled.update(dict.fromkeys(self._keys, user.party.world.now))
-        self._run._abandon()
+        self._run.end(is_complete=False)
 
     def _end(self, is_right: bool, how: str) -> None:
         self.is_over = True

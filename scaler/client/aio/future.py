@@ -1,86 +1,35 @@
 """AsyncFuture: the future result of one task, for an event loop.
 
-Created by the asyncio client; ended once by its link, in the thread of the loop. A small result is unpickled when it is
-read, in the user's own task; a large one as it arrives, in a thread of the loop's executor. The turns of the link run
-no user code.
+The client's thread ends the task; `EndedTasks` passes the end to the event loop, which it wakes once for all tasks that
+have ended meanwhile. A small value is unpickled when it is read, in the loop's thread; a large one as it arrives, in a
+thread of the loop's executor.
 """
 
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import Callable, Generator
-from concurrent.futures import CancelledError
-from functools import partial
+import contextlib
+from collections import deque
+from collections.abc import Generator
 from typing import Any, TypeVar
 
-from scaler import task_context
 from scaler.client.aio import queries
-from scaler.client.aio.link import AsyncLink
-from scaler.client.calls.entry import MakeError
-from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
-from scaler.client.calls.items import name_of_item
+from scaler.client.calls.inputs import Input, Keys, ResultArgument
 from scaler.client.foreign_words import OF_ASYNC_FUTURES, hints_at, refuses_operators, without_foreign_words
+from scaler.client.future import FetchedFuture
 from scaler.client.insight import markup
 from scaler.client.insight.explanation import Story, story_of
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
-from scaler.client.large_values import LargeValues
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
-from scaler.client.outcome import (
-    ProfilingInfo,
-    cancelled,
-    error_key,
-    failure_text,
-    headline,
-    headline_of,
-    missing_result,
-    read_error,
-    read_profile,
-    read_value,
-    unread_result,
-)
+from scaler.client.outcome import ProfilingInfo
 from scaler.errors import is_error_of_task
-from scaler.ids import ObjectId, TaskId
-from scaler.pickling.serialization import Frames, Serializer, size_of
-from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.common import TaskStatus
+from scaler.ids import TaskId
 
 __tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
-A = TypeVar("A")
 
-_FOR_THE_LINK = {"deliver", "fail", "notify", "receive_frames", "refuse", "settle", "store"}
-_INTERNAL = frozenset(
-    {
-        "as_argument",
-        "failed",
-        "fetch",
-        "forget",
-        "is_being_fetched",
-        "item_of",
-        "keys",
-        "large",
-        "needs",
-        *_FOR_THE_LINK,
-    }
-)
-
-LARGE_BYTES = 1 << 20
-"""Values of this size are pickled and unpickled in a thread of the loop's executor."""
-
-
-class ValueOnItsWayError(Exception):
-    """Raised for a future that cannot be an argument now: its value is on its way to this process, where it will be
-    the only copy, or this is not the thread of the loop.
-
-    Attributes:
-        future: the future.
-    """
-
-    def __init__(self, future: AsyncFuture[Any]) -> None:
-        super().__init__()
-        self.future = future
+_INTERNAL = frozenset({"as_argument", "end", "failed", "has_failed", "item_of", "keys", "needs"})
 
 
 @hints_at(OF_ASYNC_FUTURES)
@@ -92,68 +41,48 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     Attributes:
         task_id: the id of the task, 16 bytes.
-        name: the name of the task: the name of its function, or the one that the user chose.
+        name: the name of the task: the name of its function, or a name that the user chose.
     """
 
-    large: LargeValues[AsyncFuture[Any]] | None = None
-    """says when its value is fetched if it is large; None: at once"""
-
-    def __init__(self, task_id: TaskId, link: AsyncLink, serializer: Serializer, client: object, name: str) -> None:
-        super().__init__(loop=link.loop)
-        self.task_id = task_id
-        self.name = name
-        self._link = link
-        self._serializer = serializer
-        self._client = client  # a client lives at least as long as its open futures
-        self._raw: TaskResult | None = None
-        self._outcome: tuple[Any, BaseException | None] | None = None
-        self._profile = b""
-        if task_context.current.task:
-            end_of_wait = task_context.current.expect(link)
-            self.add_done_callback(lambda _future: end_of_wait())
-
-    def _want_after(self, seconds: float) -> None:
-        self._wanted = self._link.loop.call_later(seconds, self._want, seconds)
-
-    def _want(self, seconds: float) -> None:
-        """Tell the scheduler that somebody waits for the result, again and again."""
-        if not self.done():
-            self._link.mark_wanted(self.task_id)
-            self._want_after(min(2 * seconds, WANTED_SECONDS_MOST))
-
-    # For users
+    def __init__(self, task: FetchedFuture[T], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._task = task
+        self.task_id: TaskId = task.task_id
+        self.name = task.name
 
     def __dir__(self) -> list[str]:
-        """Omit the methods for the link and for other calls. (The base class shows no attributes of instances.)"""
+        """Omit the methods for other calls. (The base class shows no attributes of instances.)"""
         return sorted({*without_foreign_words(type(self), super().__dir__()), "name", "task_id"} - _INTERNAL)
 
-    @property
-    def _shown(self) -> tuple[str, str, str, str]:
-        state, raw = "open", self._raw
-        if self.cancelled():
-            state = "cancelled"
-        elif self.done():
-            error = self._outcome and self._outcome[1]
-            has_failed = error is not None or (raw is not None and raw.status)
-            state = failure_text(raw, error, self.name) if has_failed else "finished"
-        return "AsyncFuture", self.name, self.task_id.hex()[-8:], state
-
     def __repr__(self) -> str:
-        return "<{} {} {}: {}>".format(*self._shown)
+        return "<{} {} {}: {}>".format("AsyncFuture", *self._task.shown[1:])
 
     def _repr_html_(self) -> str:
-        return markup.future(*self._shown)
+        return markup.future("AsyncFuture", *self._task.shown[1:])
 
     def __await__(self) -> Generator[Any, None, T]:
+        loop = self.get_loop()
+        if asyncio.get_running_loop() is not loop:
+            raise RuntimeError(
+                f"the future of task {self.name} belongs to the event loop of its client: await it in that loop, or "
+                "make a client in this one"
+            )
         if not self.done():
-            self._want_after(WANTED_SECONDS)
+            self._hint = loop.call_later(WANTED_SECONDS, self._want, WANTED_SECONDS)
             try:
                 yield from super().__await__()
             finally:
-                self._wanted.cancel()
+                self._hint.cancel()
         return self.result()
 
     __iter__ = __await__
+
+    def _want(self, seconds: float) -> None:
+        """Tell the scheduler that a user waits for the result, again and again until the task has ended."""
+        if not self.done():
+            self._task.mark_wanted()
+            seconds = min(2 * seconds, WANTED_SECONDS_MOST)
+            self._hint = self.get_loop().call_later(seconds, self._want, seconds)
 
     def result(self) -> T:
         """Return what the task returned. It does not wait: `await` the future first.
@@ -165,32 +94,38 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             BaseException: the exception of the task.
         """
         super().result()
-        value, error = self._read()
-        if error is not None:
-            self._mark_error_read()
-        else:
-            result: T = value
-            return result
         try:
-            raise error
-        finally:
-            del self, error  # an exception and the frame that raised it would keep each other alive
+            return self._task.result()
+        except StopIteration as stopped:  # raised in `__await__`, which is a generator, it would be a return
+            raise RuntimeError(f"task {self.name} raised StopIteration") from stopped
 
     def exception(self) -> BaseException | None:
         """Return the exception of the task; None if it succeeded. Raises like `result` if open or cancelled."""
-        error = super().exception()
-        if error is None and (error := self._read()[1]) is not None:
-            self._mark_error_read()
-        return error
+        return super().exception() or self._task.exception()
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the task, also while it runs. Return False if it has already ended."""
         if not super().cancel(msg):
             return False
-        if self._input is not None:
-            self._input.fail(CancelledError)  # its task may not be submitted yet
-        self._link.cancel(self.task_id)
+        self._task.cancel()
         return True
+
+    def end(self) -> None:
+        """End as the task has ended."""
+        task = self._task
+        if self.done():
+            return
+        if task.cancelled():
+            super().cancel(task.why_cancelled or None)
+        elif task.has_large_value:
+            reading = self.get_loop().run_in_executor(None, task.read)
+            reading.add_done_callback(self._end_read)
+        else:
+            self.set_result(None)  # type: ignore[arg-type]  # `result` reads the value
+
+    def _end_read(self, _reading: asyncio.Future[Any]) -> None:
+        if not self.done():
+            self.set_result(None)  # type: ignore[arg-type]
 
     async def explain(self) -> str:
         """Return one sentence: what the task waits for and what you can do about it, or how it ended."""
@@ -199,15 +134,15 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     async def story(self) -> Story:
         """Return what is known of the task: its state, its worker, what it waits for, why earlier attempts ended."""
-        return await queries.story(self._link, self.task_id, self.name, self)
+        return await queries.story(self._task.link, self.task_id, self.name, self)
 
     async def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what the task has written so far, as `ScalerFuture.logs` does."""
-        return await queries.told(self._link, ask_log(self._link, self.task_id), timeout)
+        return await queries.told(self._task.link, ask_log(self._task.link, self.task_id), timeout)
 
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return the latest report of the task, as `ScalerFuture.progress` does."""
-        return await queries.told(self._link, ask_progress(self._link, self.task_id), timeout)
+        return await queries.told(self._task.link, ask_progress(self._task.link, self.task_id), timeout)
 
     async def rerun(self, *, again: bool = False) -> T:
         """Call the function of a failed task again in this process, as `ScalerFuture.rerun` does.
@@ -218,8 +153,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
         from scaler.client.rerun.of_future import fetched_in_loop  # noqa: PLC0415
 
-        call = await fetched_in_loop(self, self._link, again=again)
-        self._mark_error_read()
+        call = await fetched_in_loop(self._task, self._task.link, again=again)
+        self._task.mark_error_read()
         value: T = run(call)
         return value
 
@@ -228,138 +163,78 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
         Raises:
             ValueError: if the task has not ended, or was not measured. Turn measuring on with
-                `AsyncClient(profiling=True)` or `options(profiling=True)`.
+                `AsyncClient(profiling=True)` or `submit(..., profiling=True)`.
         """
-        return read_profile(self._profile, self.name, self.done())
+        return self._task.profiling_info()
 
-    def _read(self) -> tuple[Any, BaseException | None]:
-        outcome = self._outcome
-        if outcome is None:
-            raw = self._raw
-            assert raw is not None
-            outcome = self._outcome = self._decode(raw, [raw.payload])
-            if not raw.status:
-                self._raw = None
-        return outcome
-
-    def _decode(self, raw: TaskResult, frames: Frames) -> tuple[Any, BaseException | None]:
-        if not raw.status:
-            value, error = read_value(self._serializer, frames)
-            return value, error and unread_result(error, self._full_name())
-        value, error = None, self._failure(raw)
-        if isinstance(error, StopIteration):  # a generator that raises it, as `__await__` is one, has returned
-            stopped = RuntimeError(f"task {self.name} raised StopIteration")
-            stopped.__cause__ = error
-            return None, stopped
-        return value, error
-
-    def _failure(self, raw: TaskResult) -> BaseException:
-        return read_error(raw, blamed(self._full_name(), self.needs), self.keys)
-
-    def _full_name(self) -> str:
-        return self.name if self.item_of is None else name_of_item(self.name, *self.item_of)
-
-    @property
-    def is_being_fetched(self) -> bool:
-        """Whether its large value is on its way to this process, and only here then."""
-        raw = self._raw
-        return raw is not None and raw.size > 0 and self._input is None and not self.done()
+    # For other calls
 
     def as_argument(self, link: object) -> tuple[Input | None, Any]:
-        """Return what stands for its result in another call, see `ResultArgument`. Raises `ValueOnItsWayError`."""
-        if link is not self._link:
-            raise other_client(self.name)
-        if self.is_being_fetched or not self._link.is_own_thread():
-            raise ValueOnItsWayError(self)
-        known, raw = self._input, self._raw
-        if known is None:
-            if self._outcome is not None and self._outcome[1] is None:
-                return None, self._outcome[0]
-            known = self._input = Input(self.task_id, self.name, self.needs)
-            if raw is not None:
-                known.end(raw)
-                if raw.status:
-                    self._mark_error_read()
-            elif self.done():
-                known.fail(partial(error_of, self))
-        return known, None
+        """Return what represents the result in the arguments of another call: see `ResultArgument.as_argument`."""
+        return self._task.as_argument(link)
 
-    # For the link
+    @property
+    def failed(self) -> Any:
+        """See `ResultArgument.failed`."""
+        return self._task.failed
 
-    def settle(self, value: Any) -> None:
-        """End with a value."""
-        self._end(value, None)
+    @property
+    def keys(self) -> Keys:  # type: ignore[override]
+        """See `ResultArgument.keys`."""
+        return self._task.keys
 
-    def deliver(self, result: TaskResult) -> None:
-        self._profile = result.profile
-        if self._input is not None:
-            self._input.end(result)
-        if not self.done():
-            self._raw = result
-            if result.status:
-                self._note_error(partial(headline, result, self.name))
-            self.set_result(None)  # type: ignore[arg-type]  # `result` reads the value
 
-    def refuse(self, result: TaskResult) -> None:
-        if result.status == TaskStatus.CANCELED:
-            super().cancel()
+class EndedTasks:
+    """The open futures of one client in an event loop, and the tasks that have ended since the loop's last turn.
+
+    It is a waiter of each task, as those of `concurrent.futures.wait` are: the client's thread calls `add_result`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._open: dict[FetchedFuture[Any], AsyncFuture[Any]] = {}
+        self._ended: deque[FetchedFuture[Any]] = deque()
+        self._is_turn_due = False
+
+    def check_loop(self) -> None:
+        """Raise `RuntimeError` if another event loop runs in this thread, or this one is closed."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:  # none runs
+            running = self.loop
+        if running is not self.loop or self.loop.is_closed():
+            raise RuntimeError("this AsyncClient belongs to another event loop: make a client in this one")
+
+    def future_of(self, task: FetchedFuture[T]) -> AsyncFuture[T]:
+        """Return the future of a task in the event loop."""
+        future = AsyncFuture(task, self.loop)
+        if not task.add_waiter(self):
+            future.end()
         else:
-            self.deliver(result)
+            self._open[task] = future
+        return future
 
-    def store(self, result: TaskResult) -> None:
-        self._profile = result.profile
-        self._raw = result
-        if self._input is not None:
-            self._input.end(result)
-            self._release = weakref.finalize(self, self._link.forget_result, ObjectId(self.task_id))
-            self._release.atexit = False
-        due = [self] if self.large is None else self.large.add(self, result.size)
-        if due is None:
-            self.forget()
-        for future in due or ():
-            future.fetch()
+    def cancel_all(self) -> None:
+        """Cancel all open futures."""
+        for future in list(self._open.values()):
+            future.cancel()
 
-    def fetch(self) -> None:
-        """Ask for its large value."""
-        self._link.fetch(ObjectId(self.task_id), self, self._input is not None)
+    def add_result(self, task: Any) -> None:
+        """Have the loop end the future of a task. Called in the client's thread."""
+        self._ended.append(task)
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self._end_futures)
 
-    def forget(self) -> None:
-        """Have the scheduler delete its large value."""
-        self._link.forget_result(ObjectId(self.task_id))
+    add_exception = add_cancelled = add_result
 
-    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
-        raw = self._raw
-        if frames is None or raw is None:
-            self.fail(missing_result)
-        elif size_of(frames) < LARGE_BYTES:
-            self._end(*self._decode(raw, frames))
-        else:
-            reading = self._link.loop.run_in_executor(None, self._decode, raw, frames)
-            reading.add_done_callback(lambda done: self._end(*done.result()))
-
-    def _note_error(self, describe: Callable[[], str]) -> None:
-        if self._input is None and self.item_of is None:  # else it is the error of other tasks too, or of the map
-            self._link.end_warnings.note_error(error_key(self.task_id, self.keys), describe)
-
-    def _mark_error_read(self) -> None:
-        self._link.end_warnings.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
-
-    def _end(self, value: Any, error: BaseException | None) -> None:
-        if not self.done():
-            self._outcome = value, error
-            if error is not None:
-                self._note_error(partial(headline_of, error))
-            self.set_result(None)  # type: ignore[arg-type]  # `result` returns the outcome
-
-    def fail(self, make_error: MakeError) -> None:
-        error = make_error()
-        if self._input is not None:
-            self._input.fail(make_error)
-        if isinstance(error, CancelledError):
-            why = str(error)
-            super().cancel(str(cancelled(self._full_name(), bool(self.keys), why)) if why else None)
-        else:
-            self._end(None, error)
-
-    def notify(self) -> None:
-        """Do nothing: whoever awaits it is woken by the loop."""
+    def _end_futures(self) -> None:
+        self._is_turn_due = False
+        ended = self._ended
+        while ended:
+            task = ended.popleft()
+            task.remove_waiter(self)
+            future = self._open.pop(task, None)
+            if future is not None:
+                future.end()

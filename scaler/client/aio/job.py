@@ -15,6 +15,7 @@ from itertools import islice
 from math import inf
 from typing import Any, TypeVar
 
+from scaler.client.aio.queries import in_thread
 from scaler.client.foreign_words import OF_ASYNC_JOBS, hints_at, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job import FailedRow, Job, JobProgress
@@ -146,11 +147,6 @@ async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), None if seconds == inf else seconds)
     return event.is_set()
-
-
-async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """Run a blocking call in a thread of the loop's executor."""
-    return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)
 
 
 async def through(results: Iterator[T]) -> AsyncIterator[T]:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler import task_context
-from scaler.client.aio.link import AsyncLink
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, may_know, question, story_of
 from scaler.client.insight.presence import SchedulerInfo, enough, workers_timeout
 from scaler.client.insight.task_log import timeout_error
 from scaler.client.insight.tracing import tracing
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import Answer, Inquiry
 from scaler.config import check_timeout
 from scaler.ids import TaskId
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def _has_arrived(link: AsyncLink, answer: Answer[T], timeout: float | None) -> bool:
+async def _has_arrived(answer: Answer[T], timeout: float | None) -> bool:
     """Wait for an answer. Return whether it is there. One that is not will not be taken any more."""
     with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(asyncio.wrap_future(answer, loop=link.loop), timeout)
+        await asyncio.wait_for(asyncio.wrap_future(answer), timeout)
     return not answer.cancelled()
 
 
-async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
+async def story(link: ClientLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
     """Return what is known of a task. The scheduler is asked where the task ran, if the task has ended."""
     known = None
     if future is None or not future.done() or may_know(link, future):
         answer = question()
         link.ask(task_id, answer.take)
-        known = answer.result() if await _has_arrived(link, answer, ANSWER_SECONDS) else None
+        known = answer.result() if await _has_arrived(answer, ANSWER_SECONDS) else None
     return story_of(task_id, name, future, known, ANSWER_SECONDS)
 
 
-async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
+async def told(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
     """Return the answer about output or progress of a task. Raises `TimeoutError` if no answer comes in time."""
     timeout = check_timeout(timeout)
-    if not await _has_arrived(link, answer, timeout):
+    if not await _has_arrived(answer, timeout):
         raise timeout_error(link.address, timeout)
     return answer.result()
 
 
-async def presence(link: AsyncLink, asked: Inquiry[T], timeout: float | None = None) -> T:
+async def presence(link: ClientLink, asked: Inquiry[T], timeout: float | None = None) -> T:
     """Ask who is there, and return the answer. Raises `TimeoutError`, or the reason why there is no answer."""
     link.inquire(asked)
     end_of_wait = task_context.current.expect(link)
     try:
-        if not await _has_arrived(link, asked, timeout):
+        if not await _has_arrived(asked, timeout):
             raise workers_timeout(link, asked, timeout)
         return asked.result()
     finally:
@@ -65,18 +65,23 @@ async def presence(link: AsyncLink, asked: Inquiry[T], timeout: float | None = N
             link.withdraw(asked)
 
 
-async def wait_for_workers(link: AsyncLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
+async def wait_for_workers(link: ClientLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
     """Wait until so many workers are connected. Raises `TimeoutError` if the wait takes longer than `timeout`."""
     timeout = check_timeout(timeout)
     return await presence(link, enough(link.address, n_workers), timeout)
 
 
 @contextlib.asynccontextmanager
-async def traced(link: AsyncLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
+async def traced(link: ClientLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
     """Record what the scheduler does until the block ends, and write it: in threads, since both wait."""
     recording = tracing(link.endpoint, path)
-    await link.loop.run_in_executor(None, recording.__enter__)
+    await in_thread(recording.__enter__)
     try:
         yield
     finally:
-        await link.loop.run_in_executor(None, recording.__exit__, None, None, None)
+        await in_thread(recording.__exit__, None, None, None)
+
+
+async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """Run a blocking call in a thread of the loop's executor."""
+    return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)

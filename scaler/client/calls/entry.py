@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from struct import Struct
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from scaler.client.calls.inputs import Input, Keys, ResultArgument
 from scaler.client.object_reference import ObjectReference
@@ -53,6 +53,17 @@ class Sink(Protocol):
 
     def notify(self) -> None:
         """Wake the threads that wait, because all results of a message have been handled."""
+
+
+@runtime_checkable
+class RowSink(Sink, Protocol):
+    """A sink of several tasks, of which one may fail alone, and of ranges."""
+
+    def fail_task(self, task_id: TaskId, make_error: MakeError) -> None:
+        """Receive an error instead of the result of one task."""
+
+    def expect_rows(self) -> None:
+        """Expect results of several rows from now on."""
 
 
 class ResultReceiver(Sink, Protocol):

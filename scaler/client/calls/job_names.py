@@ -8,7 +8,10 @@ from scaler.jobs.names import check_job_name
 from scaler.texts import shown
 
 WINDOW = 1024
-"""The default window of a map: how many of its tasks may be open, or have unread results, at a time."""
+"""The default window of `map_unordered`: how many of its tasks may be open, or have unread results, at a time."""
+
+MAP_WINDOW = 16384
+"""The default window of `map`, and the largest one: how many of its tasks may be open at a time."""
 
 OnChange: TypeAlias = Literal["raise", "restart", "keep"]
 """How a call treats an existing job of the same name that has another function or other rows."""
@@ -31,9 +34,9 @@ def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | st
     return "raise" if on_change is None else on_change
 
 
-def window_of_map(job: str | None, window: int) -> None:
+def window_of_map(job: str | None, window: int, default: int) -> None:
     """Raise `TypeError` if `window` is given together with `job`, because the window of a job has no effect."""
-    if job is not None and window != WINDOW:
+    if job is not None and window != default:
         raise TypeError(
             f"window={shown(window)} has no effect on a map with job=, which reads all items before the first result: "
             "leave one of the two out"

@@ -12,7 +12,7 @@ import weakref
 from scaler import starters
 from scaler.client.insight import presence
 from scaler.client.insight.markup import escaped
-from scaler.client.link.thread import LinkThread
+from scaler.client.link.link import ClientLink
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
@@ -44,7 +44,7 @@ def _end(page: starters.LocalPage, owner_pid: int) -> None:
         page.shutdown()
 
 
-def summary(link: LinkThread, url: str | None) -> str:
+def summary(link: ClientLink, url: str | None) -> str:
     """Return the HTML that a notebook shows of a client, with all texts escaped. Takes at most `SUMMARY_SECONDS`."""
     address = escaped(link.address)
     if url:
@@ -57,7 +57,7 @@ def summary(link: LinkThread, url: str | None) -> str:
     )
 
 
-def _state(link: LinkThread) -> str:
+def _state(link: ClientLink) -> str:
     try:
         found = presence.wait_for_workers(link, 1, SUMMARY_SECONDS)
     except (DisconnectedError, TimeoutError) as error:

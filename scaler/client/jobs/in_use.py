@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import Any
 from weakref import WeakKeyDictionary
 
+from scaler.client.core import Core
 from scaler.client.jobs.comparing.description import Descriptions
-from scaler.client.maker import CallMaker
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import read_value
 from scaler.ids import ObjectId
@@ -20,7 +19,7 @@ from scaler.ids import ObjectId
 class JobsInUse:
     """The jobs that calls of one client use, and the digests of the client's stored objects."""
 
-    def __init__(self, core: CallMaker[Any, Any]) -> None:
+    def __init__(self, core: Core) -> None:
         self._serializer, self._stored = core.serializer, core.stored
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
@@ -62,11 +61,11 @@ class JobsInUse:
         return None if trouble else digest
 
 
-_OF_CLIENTS: WeakKeyDictionary[CallMaker[Any, Any], JobsInUse] = WeakKeyDictionary()
+_OF_CLIENTS: WeakKeyDictionary[Core, JobsInUse] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def jobs_of(core: CallMaker[Any, Any]) -> JobsInUse:
+def jobs_of(core: Core) -> JobsInUse:
     """Return the `JobsInUse` of a client, created at the first call."""
     with _LOCK:
         found = _OF_CLIENTS.get(core)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from scaler.client.calls.options import TaskOptions
+from scaler.client.core import Core
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.in_use import jobs_of
 from scaler.client.jobs.job import ATTEND, Job, values_of
@@ -20,7 +21,6 @@ from scaler.client.jobs.new_function import replace_function
 from scaler.client.jobs.opening import JobWork, Opening
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
-from scaler.client.maker import CallMaker
 from scaler.errors import JobConflictError, TooManyFailuresError
 from scaler.jobs.names import check_job_name
 from scaler.wire.messages.client import JobVerb
@@ -42,7 +42,7 @@ class OpenJobCall(NamedTuple):
     keep_for: float | str | None
 
 
-def start(core: CallMaker[Any, Any], call: OpenJobCall) -> Job:
+def start(core: Core, call: OpenJobCall) -> Job:
     """Create or find a job that runs without a client. Return when all its rows are on disk."""
     kept = (False, seconds_of("keep_for", call.keep_for), call.options.max_failures)
     job = _open(core, call, kept, None)
@@ -50,7 +50,7 @@ def start(core: CallMaker[Any, Any], call: OpenJobCall) -> Job:
     return job
 
 
-def attend(core: CallMaker[Any, Any], call: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
+def attend(core: Core, call: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
     """Create or find the job of a map. It runs while this client reads and, by default, stops at its first failure."""
     most = call.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
@@ -58,9 +58,7 @@ def attend(core: CallMaker[Any, Any], call: OpenJobCall, return_exceptions: bool
     return _open(core, call, (True, seconds_of("keep_for", call.keep_for), most_now), deadline)
 
 
-def _open(
-    core: CallMaker[Any, Any], call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None
-) -> Job:
+def _open(core: Core, call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None) -> Job:
     """Open a job and count it as in use until `Job.leave` is called."""
     fn, items, options, name, on_change, _ = call
     check_job_name(name)
@@ -139,7 +137,7 @@ def raise_first(error: TooManyFailuresError, max_failures: float | None) -> None
         raise first from first.__cause__
 
 
-def find(core: CallMaker[Any, Any], name: str) -> Job:
+def find(core: Core, name: str) -> Job:
     """Return the job of this name. Raises `JobError` if the scheduler has no such job."""
     check_job_name(name)
     link: ClientLink = core.link
@@ -147,13 +145,13 @@ def find(core: CallMaker[Any, Any], name: str) -> Job:
     return _handle(core, name, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
 
 
-def _handle(core: CallMaker[Any, Any], name: str, info: Info) -> Job:
+def _handle(core: Core, name: str, info: Info) -> Job:
     job = Job(name, core.link, core.serializer, info)
     job.replace_function = partial(replace_function, core, name)
     return job
 
 
-def find_all(core: CallMaker[Any, Any]) -> list[Job]:
+def find_all(core: Core) -> list[Job]:
     """Return all jobs of this client's owner. Raises `JobError` if the scheduler keeps no jobs."""
     link: ClientLink = core.link
     link.check_open()

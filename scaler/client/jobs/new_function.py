@@ -9,12 +9,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from scaler.client.core import Core
 from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
 from scaler.client.jobs.in_use import jobs_of
 from scaler.client.jobs.job_requests import Info, ask
 from scaler.client.jobs.opening import PYTHON, JobWork, other_python, warn_not_compared
 from scaler.client.link.requests import JobQuestion
-from scaler.client.maker import CallMaker
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError
 from scaler.ids import PREFIX_BYTES
@@ -22,7 +22,7 @@ from scaler.texts import shown
 from scaler.wire.messages.client import JobOpenFlags, JobVerb
 
 
-def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: bytes, fn: Callable[..., Any]) -> None:
+def replace_function(core: Core, name: str, info: Info, work: bytes, fn: Callable[..., Any]) -> None:
     """Start a new version of a job with another function. If the function is the same, nothing changes.
 
     Args:

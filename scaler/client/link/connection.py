@@ -32,7 +32,6 @@ class ClientConnection:
     def __init__(self, transport: Transport, *wake_descriptors: int) -> None:
         self.endpoint = transport.endpoint
         self._wake_descriptors = wake_descriptors
-        self.dial_count = 0
         window_bytes = window_at(transport.endpoint)
         self.session = DialledSession(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, window_bytes=window_bytes)
         self._transport = transport
@@ -73,7 +72,6 @@ class ClientConnection:
     def open(self) -> None:
         """Open a socket, which connects in the background. Raises `OSError` if the address is unusable."""
         self._socket = self._transport.dial()
-        self.dial_count += 1
         self._is_closed_by_peer = self.is_drained = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 

@@ -26,7 +26,7 @@ class EndWarnings:
     """
 
     def __init__(self, advice: str, is_nested: bool) -> None:
-        self._advice = advice
+        self.advice = advice
         self._is_quiet = is_nested
         self._unread: dict[bytes, str] = {}
         self._read_graphs: set[bytes] = set()
@@ -69,7 +69,7 @@ class EndWarnings:
             logger.warning(
                 "%s cancelled, because the client has ended: wait for the futures first (%s)",
                 "1 open task was" if cancelled == 1 else f"{cancelled:,} open tasks were",
-                self._advice,
+                self.advice,
             )
         if unread:
             logger.warning("%s", _about(unread))

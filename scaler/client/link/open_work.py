@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Protocol
 
-from scaler.client.calls.entry import Call, Entry, FailedWork, GraphCalls, MakeError, Sink, call_of, graph_of
+from scaler.client.calls.entry import Call, Entry, FailedWork, GraphCalls, MakeError, RowSink, Sink, call_of, graph_of
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.at_most_once import mark_possibly_started
@@ -28,10 +28,10 @@ from scaler.client.link.objects import (
     object_of,
     size_at_scheduler,
 )
+from scaler.client.link.open_ranges import OpenRanges, split_entry
 from scaler.client.link.requests import Answer, Described, Inquiry, JobQuestion, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import missing_result
-from scaler.client.ranges import OpenRanges, split_entry
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
@@ -52,6 +52,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from scaler.wire.messages.rows import row_ids
 
 
 class Lane(Protocol):
@@ -179,10 +180,10 @@ class OpenWork:
 
     def _is_refused(self, entry: Entry) -> bool:
         """Return whether a task has a value that may not be sent. If so, fail the task."""
-        task, sink, function, objects, _ = entry
+        task, _, function, objects, _ = entry
         make_error = self._reason(task, function, objects)
         if make_error is not None:
-            sink.fail(make_error)
+            _fail(entry, make_error)
             self.needed.on_failed(task.task_id, make_error)
         return make_error is not None
 
@@ -517,17 +518,27 @@ class OpenWork:
         elif isinstance(item, ObjectInstruction):
             self._refusals.add(item.object_id, make_error)
             self._drop_refused()
+        elif isinstance(item, Task) and item.rows and item.task_id in self._tasks:
+            self._send_alone(item.task_id)
         elif isinstance(item, Task):
             self._give_up_on(item.task_id if item.graph_id == NO_GRAPH else item.graph_id, make_error)
             if item.unwanted and item.graph_id == NO_GRAPH:
                 self.needed.fail(item.task_id, make_error)
         self._send_waiting()
 
+    def _send_alone(self, first: TaskId) -> None:
+        """Send each row of a range, which was not sent, as a task of its own."""
+        entry = self._tasks.pop(first)
+        self._ranges.forget(first)
+        self.window.end((first,))
+        for row in split_entry(entry):
+            self.add(row)
+
     def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
         """Fail an open task, a graph, or the request for a large result."""
         entry = self._tasks.pop(TaskId(open_id), None)
         if entry is not None:
-            entry[1].fail(make_error)
+            _fail(entry, make_error)
             self._send_cancel(TaskId(open_id), make_error)
         self.large.give_up_on(ObjectId(open_id), make_error)
         graph = self.graphs.by_id.get(GraphId(open_id))
@@ -629,6 +640,16 @@ class OpenWork:
             entry[1].fail(make_error)
         for graph in graphs:
             graph.fail(make_error)
+
+
+def _fail(entry: Entry, make_error: MakeError) -> None:
+    """Fail a task, or all rows of a range."""
+    task, sink, *_ = entry
+    if isinstance(sink, RowSink):
+        for task_id in row_ids(task.task_id, task.rows) if task.rows else (task.task_id,):
+            sink.fail_task(task_id, make_error)
+    else:
+        sink.fail(make_error)
 
 
 def _call_of(entry: Entry | None, graph: GraphCalls | None, result: TaskResult) -> Call:

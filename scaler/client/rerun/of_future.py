@@ -30,8 +30,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import split_failed_input
 
 if TYPE_CHECKING:
-    from scaler.client.aio.link import AsyncLink
-    from scaler.client.link.thread import LinkThread
+    from scaler.client.link.link import ClientLink
 
 
 class RerunLink(ResultFetcher, Protocol):
@@ -92,7 +91,7 @@ class PreparedCall:
         self.objects[object_id] = fetch.result()
 
 
-def fetched(future: FailedFuture, link: LinkThread, *, again: bool) -> FailedCall:
+def fetched(future: FailedFuture, link: ClientLink, *, again: bool) -> FailedCall:
     """Return the call of a future whose task failed, with all values. Raises like `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
@@ -103,13 +102,13 @@ def fetched(future: FailedFuture, link: LinkThread, *, again: bool) -> FailedCal
     return prepared.call
 
 
-async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool) -> FailedCall:
+async def fetched_in_loop(future: FailedFuture, link: ClientLink, *, again: bool) -> FailedCall:
     """Return the call of an asyncio future whose task failed, with all values. Raises like `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
         for object_id, (_, fetch) in prepared.fetches.items():
             if not fetch.done():
-                arrived = asyncio.wrap_future(fetch, loop=link.loop)
+                arrived = asyncio.wrap_future(fetch, loop=asyncio.get_running_loop())
                 await asyncio.wait([arrived])  # does not cancel it if this is cancelled: the link will end it
             prepared.take(object_id, fetch.exception())
     return prepared.call

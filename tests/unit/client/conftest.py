@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scaler.client import Client
-from scaler.client.link.thread import LinkThread
+from scaler.client.link.link import ClientLink
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -27,14 +27,14 @@ def new_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client
     """Make clients that look for a silent scheduler soon."""
     clients: list[Client] = []
 
-    def impatient_link(*arguments: Any, **options: Any) -> LinkThread:
-        return LinkThread(*arguments, silence_seconds=0.5, **options)
+    def impatient_link(*arguments: Any, **options: Any) -> ClientLink:
+        return ClientLink(*arguments, silence_seconds=0.5, **options)
 
     def new(address: str, **settings: Any) -> Client:
         clients.append(Client(address, **{"heartbeat_interval_seconds": 0.02, **settings}))
         return clients[-1]
 
-    monkeypatch.setattr("scaler.client.lifetime.LinkThread", impatient_link)
+    monkeypatch.setattr("scaler.client.lifetime.ClientLink", impatient_link)
     yield new
     for client in clients:
         client.disconnect()

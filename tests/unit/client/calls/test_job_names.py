@@ -41,12 +41,12 @@ def test_on_change_and_keep_for_need_a_job() -> None:
         (Client.map, "on_chance", "did you mean 'on_change'"),
         (Client.map, "keep_fo", "did you mean 'keep_for'"),
         (Client.map, "name", "the name of a job is job="),
-        (Client.map, "window", "it is an argument of map_unordered"),
-        (Client.map, "windows", "client.map(functools.partial"),
+        (Client.start, "window", "it is an argument of map and map_unordered"),
+        (Client.map, "windows", "did you mean 'window'"),
         (AsyncClient.map, "windows", "did you mean 'window'"),
-        (AsyncClient.map, "progress", "it is an argument of Client.map"),
-        (AsyncClient.map, "time_out", "client.options(timeout=...).map"),
-        (Client.map_unordered, "progress", "it is an argument of Client.map"),
+        (AsyncClient.map, "time_out", "did you mean 'timeout'"),
+        (AsyncClient.map_unordered, "progress", "it is an argument of map;"),
+        (Client.map_unordered, "progress", "it is an argument of map;"),
         (Client.start, "return_exceptions", "it is an argument of map, map_unordered and job.results"),
         (Client.start, "other", "client.start(functools.partial"),
     ],
@@ -58,7 +58,7 @@ def test_the_error_for_an_unknown_argument_of_a_call_suggests_the_right_one(
 
 
 def test_a_window_of_a_map_with_a_job_is_refused() -> None:
-    window_of_map(None, 3)
-    window_of_map("a", WINDOW)
+    window_of_map(None, 3, WINDOW)
+    window_of_map("a", WINDOW, WINDOW)
     with pytest.raises(TypeError, match="window=3 has no effect on a map with job="):
-        window_of_map("a", 3)
+        window_of_map("a", 3, WINDOW)

@@ -8,16 +8,13 @@ have been sent are resubmitted in a new session, each row is a task of its own.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from typing import NamedTuple
 
 from scaler.client.calls.entry import Entry
 from scaler.client.link.window import Window
 from scaler.ids import PREFIX_BYTES, TaskId, index_of
-from scaler.pickling.serialization import Buffer, size_of
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import RANGE_BYTES, calls_of, part_of, row_id, row_ids, rows_of
+from scaler.wire.messages.rows import calls_of, part_of, row_id, row_ids, rows_of
 
 
 class OpenRanges:
@@ -156,68 +153,6 @@ class OpenRanges:
         for row, single in enumerate(split_entry(entry)):
             if ended is None or not ended[row]:
                 self._tasks[single[0].task_id] = single
-
-
-class TakenRows(NamedTuple):
-    """Rows that are sent as one task: the block of arguments of each row, and the frames of all rows."""
-
-    first: int
-    blocks: list[bytes]
-    frames: list[Buffer]
-    """the frames of all rows, in their order; each row has the same number of frames"""
-
-
-class DrawnRows:
-    """Consecutive rows of a map that were read from the iterable and not sent yet; `first` is the number of the first
-    one.
-
-    A row of plain arguments is stored as its block, any other row as a whole task. One thread appends rows, and another
-    thread takes them.
-    """
-
-    __slots__ = ("first", "rows")
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.rows: deque[bytes | Entry] = deque()
-
-    def take(self, most: int) -> TakenRows | Entry:
-        """Take up to `most` rows for one task. If the first row must be a task of its own, take only that row."""
-        first, rows = self.first, self.rows
-        blocks: list[bytes] = []
-        frames: list[Buffer] = []
-        n_bytes = 0
-        for _ in range(min(most, len(rows))):
-            row = rows.popleft()
-            if isinstance(row, bytes) and not frames:
-                blocks.append(row)
-                n_bytes += len(row)
-            elif not isinstance(row, bytes) and _has_same_frame_count(row, len(blocks), frames):
-                blocks.append(row[0].payload)
-                frames += row[0].frames
-                n_bytes += len(row[0].payload) + size_of(row[0].frames)
-            elif blocks:
-                rows.appendleft(row)
-                break
-            else:
-                self.first += 1
-                assert not isinstance(row, bytes)
-                return row
-            if n_bytes > RANGE_BYTES:
-                break
-        self.first += len(blocks)
-        return TakenRows(first, blocks, frames)
-
-
-def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row has no objects, and as many frames as each of `n_rows` rows, which have `frames` in all."""
-    return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
-
-
-def has_only_frames(entry: Entry) -> bool:
-    """Return whether a task needs only its block of arguments and its frames, and no objects."""
-    task, _sink, _function, objects, references = entry
-    return not (objects or references or task.object_ids)
 
 
 def split_entry(entry: Entry) -> list[Entry]:

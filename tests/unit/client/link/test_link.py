@@ -10,9 +10,9 @@ from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import ClientFunctions
 from scaler.client.client import Client
-from scaler.client.link import thread
+from scaler.client.link import link
 from scaler.client.link.connection import ClientConnection
-from scaler.client.link.thread import LinkThread
+from scaler.client.link.link import ClientLink
 from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
@@ -66,7 +66,7 @@ class TestThread:
             roused = []
             rouse = inbox.rouse
             monkeypatch.setattr(inbox, "rouse", lambda: (roused.append(1), rouse()))
-            futures = [client.submit(abs, -i) for i in range(thread.FEW_TASKS + 1)]
+            futures = [client.submit(abs, -i) for i in range(link.FEW_TASKS + 1)]
             assert not roused
             futures += [client.submit(abs, -i) for i in range(len(futures), 20)]
             assert roused
@@ -163,7 +163,7 @@ class TestThread:
             assert scheduler.message_count < 500
 
     def test_calls_after_the_end_of_the_link_are_refused(self) -> None:
-        link = LinkThread(Endpoint.parse(NOBODY), ClientId(random_id()), 60, 2)
+        link = ClientLink(Endpoint.parse(NOBODY), ClientId(random_id()), 60, 2)
         link.close()
         failed: Future[None] = Future()
 

@@ -8,8 +8,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from scaler.client import Client, large_values, map_run
-from scaler.client.map_run import PROBE_ROWS, WINDOW_TASKS, MapRun
+from scaler.client import Client, large_values
+from scaler.client.calls.job_names import MAP_WINDOW
+from scaler.client.maps import map_run
+from scaler.client.maps.map_run import PROBE_ROWS
+from scaler.client.maps.row_source import RowSource
 from scaler.config import ConfigError
 from scaler.pickling.serialization import CARRIED_BYTES, size_of
 from scaler.wire.messages import rows
@@ -49,14 +52,14 @@ def test_results_of_a_map_have_the_order_of_its_items(client: Client) -> None:
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the sizes of the groups of rows that were sent together, without single rows."""
     counts: list[int] = []
-    hand_over = MapRun._submit_drawn
+    hand_over = RowSource._submit_drawn
 
-    def counted(run: MapRun, first: int, drawn: Sequence[Any], refers: bool) -> None:
-        hand_over(run, first, drawn, refers)
+    def counted(source: RowSource, sink: Any, first: int, drawn: Sequence[Any], refers: bool) -> None:
+        hand_over(source, sink, first, drawn, refers)
         if len(drawn) > 1:
             counts.append(len(drawn))
 
-    monkeypatch.setattr(MapRun, "_submit_drawn", counted)
+    monkeypatch.setattr(RowSource, "_submit_drawn", counted)
     return counts
 
 
@@ -102,7 +105,7 @@ def test_an_object_that_an_iterator_stores_is_sent_before_the_row_that_uses_it(
 
 @pytest.mark.thorough
 def test_a_map_may_have_more_items_than_its_window(client: Client) -> None:
-    count = 2 * WINDOW_TASKS + 7
+    count = 2 * MAP_WINDOW + 7
     assert client.map(abs, ((n,) for n in range(count))) == list(range(count))
 
 
@@ -226,12 +229,12 @@ def test_a_timeout_of_a_map_cancels_its_tasks(client: Client, scheduler: FakeSch
     ("items", "said"), [([(1,)] * 100, "0 of 100 results"), (iter([(1,)] * 9), "0 of the first 4 ")]
 )
 def test_the_timeout_error_of_a_map_counts_the_items_beyond_the_window(
-    client: Client, scheduler: FakeScheduler, items: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    client: Client, scheduler: FakeScheduler, items: Any, said: str
 ) -> None:
-    monkeypatch.setattr("scaler.client.map_run.WINDOW_TASKS", 4)
+    
     scheduler.answers_tasks = False
     with pytest.raises(TimeoutError, match=said):
-        client.map(abs, items, timeout=0.1)
+        client.map(abs, items, timeout=0.1, window=4)
 
 
 def test_an_interrupt_of_a_map_cancels_its_tasks(client: Client, scheduler: FakeScheduler) -> None:

@@ -171,7 +171,7 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
         with pytest.raises(error, match=text):
             job.retry(wrong)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
-        patch.setattr("scaler.client.jobs.new_function.PYTHON", "3.0")
+        patch.setattr("scaler.client.jobs.job_calls.PYTHON", "3.0")
         with pytest.raises(JobConflictError, match=r"'unchanged' cannot be replaced: it was made by Python 3"):
             job.retry(mended)
     with pytest.raises(JobError, match="only its owner, bob, can replace it"):  # an admin has named it bob/unchanged

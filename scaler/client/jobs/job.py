@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from scaler.client.calls.items import name_of_item, shown_arguments
 from scaler.client.foreign_words import OF_JOBS, hints_at, without_foreign_words
 from scaler.client.insight import markup
-from scaler.client.jobs.job_bar import JobBar
-from scaler.client.jobs.job_requests import Info, RowEnd, ask, read_info, read_rows, wait
+from scaler.client.jobs.job_requests import Info, JobBar, RowEnd, ask, read_info, read_rows, wait
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result

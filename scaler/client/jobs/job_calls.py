@@ -1,34 +1,102 @@
-"""Operations on jobs that both clients share: start, attend, find, list, and read results.
+"""Operations on jobs that both clients share: start, attend, find, list, read results, and replace the function.
 
-Each call may block its thread. A map with a job runs only while a client reads its results.
+Each call may block its thread, and any thread of the user may make it. A map with a job runs only while a client reads
+its results.
 """
 
 from __future__ import annotations
 
+import json
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from scaler.client.calls.options import TaskOptions
-from scaler.client.core import Core
 from scaler.client.jobs.ages import seconds_of
-from scaler.client.jobs.in_use import jobs_of
+from scaler.client.jobs.comparing.description import Descriptions
+from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
 from scaler.client.jobs.job import ATTEND, Job, values_of
 from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info
-from scaler.client.jobs.new_function import replace_function
-from scaler.client.jobs.opening import JobWork, Opening
+from scaler.client.jobs.opening import PYTHON, JobWork, Opening, other_python, warn_not_compared
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
-from scaler.errors import JobConflictError, TooManyFailuresError
+from scaler.client.core import Core
+from scaler.client.object_reference import ObjectReference
+from scaler.client.outcome import read_value
+from scaler.config import ConfigError
+from scaler.errors import JobConflictError, JobError, TooManyFailuresError
+from scaler.ids import PREFIX_BYTES, ObjectId
 from scaler.jobs.names import check_job_name
-from scaler.wire.messages.client import JobVerb
+from scaler.texts import shown
+from scaler.wire.messages.client import JobOpenFlags, JobVerb
 
 OPENINGS_MOST = 3
 """The most times that one call opens a job. It opens the job again if another call has changed the job meanwhile."""
 
 Items = Iterable[Sequence[Any]]
+
+
+class JobsInUse:
+    """The jobs that calls of one client use, and the digests of the client's stored objects."""
+
+    def __init__(self, core: Core) -> None:
+        self._serializer, self._stored = core.serializer, core.stored
+        self._lock = threading.Lock()
+        self._calls: Counter[str] = Counter()
+        self._digests: dict[ObjectId, bytes | None] = {}
+
+    def enter(self, name: str) -> None:
+        """Count a call that starts to use a job."""
+        with self._lock:
+            self._calls[name] += 1
+
+    def n_calls(self, name: str) -> int:
+        """Return the number of calls that use a job."""
+        with self._lock:
+            return self._calls[name]
+
+    def leave(self, name: str) -> None:
+        """Stop counting a call that used a job."""
+        with self._lock:
+            self._calls[name] -= 1
+            if self._calls[name] <= 0:
+                del self._calls[name]
+
+    def digest_of(self, reference: ObjectReference) -> bytes:
+        """Return the digest of an object's content, computed once. Raises `TypeError` for incomparable content."""
+        with self._lock:
+            if reference.object_id not in self._digests:
+                self._digests[reference.object_id] = self._made(reference)
+            digest = self._digests[reference.object_id]
+        if digest is None:
+            raise TypeError("the content of this object cannot be compared")
+        return digest
+
+    def _made(self, reference: ObjectReference) -> bytes | None:
+        known = self._stored.get(reference.object_id)
+        if known is None:
+            return None
+        value, error = read_value(self._serializer, known.frames)
+        digest, trouble = (b"", "unreadable") if error is not None else Descriptions().of(value)
+        return None if trouble else digest
+
+
+_OF_CLIENTS: WeakKeyDictionary[Core, JobsInUse] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def jobs_of(core: Core) -> JobsInUse:
+    """Return the `JobsInUse` of a client, created at the first call."""
+    with _LOCK:
+        found = _OF_CLIENTS.get(core)
+        if found is None:
+            found = _OF_CLIENTS[core] = JobsInUse(core)
+        return found
 
 
 class OpenJobCall(NamedTuple):
@@ -58,7 +126,9 @@ def attend(core: Core, call: OpenJobCall, return_exceptions: bool, timeout: floa
     return _open(core, call, (True, seconds_of("keep_for", call.keep_for), most_now), deadline)
 
 
-def _open(core: Core, call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None) -> Job:
+def _open(
+    core: Core, call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None
+) -> Job:
     """Open a job and count it as in use until `Job.leave` is called."""
     fn, items, options, name, on_change, _ = call
     check_job_name(name)
@@ -157,3 +227,49 @@ def find_all(core: Core) -> list[Job]:
     link.check_open()
     known: list[Info] = read_info(ask(link, JobQuestion(JobVerb.LIST, "")))
     return [_handle(core, info["name"], info) for info in known]
+
+
+def replace_function(core: Core, name: str, info: Info, work: bytes, fn: Callable[..., Any]) -> None:
+    """Start a new version of a job with another function. If the function is the same, nothing changes.
+
+    Args:
+        work: the id of the job's record and the number of the work, as the caller knows them.
+
+    Raises:
+        JobConflictError: if another call uses or has changed the job, or another version of Python made it.
+        JobError: if the job cannot be changed.
+        TypeError, SerializeObjectError: as for `Client.map`.
+    """
+    link = core.link
+    link.check_open()
+    if link.is_nested:
+        raise ConfigError("a task cannot change a job: return the rows from the task, and change the job outside")
+    if not callable(fn):
+        raise TypeError(f"retry(fn) takes a function, not {shown(fn)}: the job has the arguments of its rows")
+    in_use = jobs_of(core)
+    core.functions.look()
+    function, sources = core.functions.get(fn), core.functions.sources()
+    found = fingerprint(fn, sources, in_use.digest_of)
+    refusal = f"the function of the job {name!r} cannot be replaced"
+    if info["python"] != PYTHON:
+        raise JobConflictError(f"{refusal}: {other_python(info)}")
+    if not (found.not_compared or differences(info["fingerprint"], found.parts)):
+        return
+    if in_use.n_calls(name):
+        raise JobConflictError(f"{refusal} now: another call of this program uses it")
+    if name != info["name"]:  # an admin has named the owner, too
+        raise JobError(f"{refusal}: only its owner, {info['owner']}, can replace it")
+    terms = info["priority"], info["task_name"], bytes.fromhex(info["options"]), 0, 0
+    kept = info["attended"], None, info["max_failures"]
+    body = json.dumps(JobWork(name, fn, function, sources, (), terms, *kept).described(found.parts)).encode()
+    new, flags = function.instruction, JobOpenFlags.NEW_VERSION | JobOpenFlags.SAME_ROWS
+    record, known = work[:PREFIX_BYTES], int.from_bytes(work[PREFIX_BYTES:], "little")
+    # The function comes first, so that a version always has one.
+    ask(link, JobQuestion(JobVerb.OBJECT, name, 0, int(new.kind), new.object_id, new.frames, record))
+    try:
+        ask(link, JobQuestion(JobVerb.OPEN, name, known, flags, body, (), record))
+    except JobConflictError:
+        raise
+    except JobError as error:
+        raise JobError(f"{refusal} now: {error}") from None
+    warn_not_compared(name, found)

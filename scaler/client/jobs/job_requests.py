@@ -1,4 +1,4 @@
-"""Job requests: send a request about a job, wait for its answer, and decode it.
+"""Job requests: send a request about a job, wait for its answer, perhaps with a progress bar, and decode the answer.
 
 Requests are created in the thread that waits and answered in the link's thread. Each new session resends open
 requests, so a wait survives a restart of the scheduler.
@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
-from scaler.client.progress.bar import REDRAW_SECONDS
+from scaler.client.progress.bar import REDRAW_SECONDS, Progress
 from scaler.errors import JobConflictError, JobError
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import JobAnswerKind, JobResponse
 from scaler.wire.messages.rows import unpack
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ASK_SECONDS = 0.5
+"""The time between two requests of a progress bar for the state of the job."""
 
 _HEAD = struct.Struct("<QIBI")
 
@@ -111,3 +118,51 @@ def read_rows(response: JobResponse) -> Iterator[RowEnd]:
         else:
             for each, block in enumerate(unpack(bytes(frames[0]), n_rows), row):
                 yield RowEnd(each, status, (block,))
+
+
+class JobBar:
+    """A progress bar of the rows of a job, drawn by the thread or coroutine that waits.
+
+    The bar asks the scheduler for the numbers of rows twice a second. It is drawn for the last time at the end of its
+    `with` block.
+
+    Args:
+        ask: a function that sends a request for the state of the job.
+        concern: a function that returns why no scheduler answers; empty if a scheduler answers.
+    """
+
+    def __init__(self, info: Info, ask: Callable[[], JobQuestion], concern: Callable[[], str]) -> None:
+        self.info, self._ask, self._link_concern = info, ask, concern
+        self._question: JobQuestion | None = None
+        self._ask_at = time.monotonic() + ASK_SECONDS
+        self._bar = Progress(_total(info), sys.stderr, self._concern, done=_ended(info)[0])
+
+    def draw(self) -> None:
+        """Draw the latest numbers of rows. If the next request is due, send it."""
+        if self._question is not None and self._question.done():
+            if not self._question.exception():  # otherwise the wait for the job ends with that error, too
+                self.info = read_info(checked(self._question.result()))
+            self._question = None
+        if self._question is None and time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + ASK_SECONDS
+            self._question = self._ask()
+        self._bar.total = _total(self.info)
+        self._bar.update(*_ended(self.info))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._bar.total = _total(self.info)
+        self._bar.finish(*_ended(self.info))
+
+    def _concern(self) -> str:
+        return self._link_concern() or str(self.info["reason"])
+
+
+def _ended(info: Info) -> tuple[int, int]:
+    return info["done"] + info["failed"], info["failed"]
+
+
+def _total(info: Info) -> int | None:
+    return info["rows"] if info["sealed"] else None

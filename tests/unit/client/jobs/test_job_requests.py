@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaler.client.jobs.job_bar import JobBar
+from scaler.client.jobs.job_requests import JobBar
 from scaler.client.link.requests import JobQuestion
 from scaler.client.progress.displays import Terminal
 from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
@@ -20,7 +20,7 @@ def info(done: int, failed: int, rows: int, sealed: bool = True, reason: str = "
 
 
 def test_a_job_bar_draws_replies_and_has_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.client.jobs.job_bar.ASK_SECONDS", 0)
+    monkeypatch.setattr("scaler.client.jobs.job_requests.ASK_SECONDS", 0)
     monkeypatch.setattr(Terminal, "pause_seconds", 0)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     asked: list[JobQuestion] = []

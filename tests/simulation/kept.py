@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from scaler.actors.jobs.job import TRY_AGAIN_SECONDS
-from scaler.actors.jobs.row_sizes import RowSizes
+from scaler.actors.jobs.submitted_rows import RowSizes
 from scaler.client.jobs.job import Job
 from scaler.client.jobs.job_requests import read_rows
 from scaler.client.link.requests import JobQuestion

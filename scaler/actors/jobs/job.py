@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_requests import JobRequests
 from scaler.actors.jobs.job_state import JobState
-from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
 from scaler.actors.jobs.row_values import JobResults, store_objects
-from scaler.actors.jobs.submitted_rows import SubmittedRows
+from scaler.actors.jobs.submitted_rows import RowSizes, SubmittedRows, pieces_of
 from scaler.actors.messages.adoption import FindRuns, NotHeld, RunsAreHeld
 from scaler.actors.messages.jobs import ContinueJob, JobDue, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused

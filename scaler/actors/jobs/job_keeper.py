@@ -19,7 +19,6 @@ from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import only_reads
 from scaler.actors.jobs.job_state import JobState
-from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.reader import JobReader, LeftJobError, needs_program
 from scaler.actors.messages.jobs import CheckExpiry, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.peers import EndSession, ReportStatistics
@@ -360,7 +359,7 @@ def _open(
         catalog.folder.shut(record)
         raise
     is_new_version = place in catalog.fresh
-    job_state = JobState(record, OpenRows.of(record), False, is_new_version)
+    job_state = JobState(record, False, is_new_version)
     if is_read and catalog.is_shared and not is_new_version and needs_program(job_state):
         catalog.folder.shut(record)
         raise LeftJobError
@@ -371,7 +370,7 @@ def _open(
 def _create(catalog: JobCatalog, terms: JobTerms, program: str) -> Opened:
     record = catalog.folder.create(terms, program)
     is_new = record.record_id == terms.prefix  # otherwise another program has created it meanwhile
-    return record, JobState(record, OpenRows.of(record), is_new)
+    return record, JobState(record, is_new)
 
 
 def _list(catalog: JobCatalog, owner: str | None) -> list[dict[str, Any]]:

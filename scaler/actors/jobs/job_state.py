@@ -1,23 +1,206 @@
-"""JobState: the summary of one job in memory: its state, how many rows have ended, and its size.
+"""JobState: one job in memory: its state, its size, and which rows are open, submitted or ended.
 
-Created by the job keeper, changed by the job, and read by the handlers of requests. It does not access the disk.
+Created by the job keeper and the job reader, changed by the job, and read by the handlers of requests. It holds numbers
+only, and does not access the disk. Arguments are read a range at a time; results are in the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
-from scaler.actors.jobs.open_rows import OpenRows
 from scaler.jobs.failures import exceeds, too_many
-from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, JobSummary, RowResult
+from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, JobSummary, RowRange, RowResult
 from scaler.jobs.terms import PAUSED
+from scaler.jobs.values import Arguments
 from scaler.keys.allowed import Lockout
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import RANGE_BYTES
+
+_OPEN, _ENDED, _SUBMITTED = b"\0", b"\1", b"\2"
+
+
+class NextRows(NamedTuple):
+    """Consecutive rows that are submitted as one task."""
+
+    first: int
+    n_rows: int
+    arguments: Arguments
+    at: int
+    """the position of the first row in `arguments`"""
+
+
+class OpenRows:
+    """The rows of a job by number.
+
+    Args:
+        ended: for each partly ended range, by its first row: one byte for each row, 1 if the row has ended, else 0.
+    """
+
+    def __init__(self, ranges: Iterable[RowRange], ended: Mapping[int, bytearray]) -> None:
+        self._firsts: list[int] = []
+        self._counts: list[int] = []
+        self._open: list[int] = []
+        """the number of rows of each range that have not ended"""
+        self._states = dict(ended)
+        """one byte for each row, by the first row of the range; only for ranges whose rows have different states"""
+        self.n_submitted = 0
+        self.rows = self.done = self.failed = 0
+        for each in ranges:
+            self.add(each.first, each.n_rows)
+            self._open[-1] -= each.done + each.failed
+            self.done += each.done
+            self.failed += each.failed
+        self._cursor = 0
+        """the index of the range to load next"""
+        self._loaded: tuple[int, Arguments, int] | None = None
+        """the range being submitted: its first row, its arguments, and how many of its rows `take` has passed"""
+
+    @classmethod
+    def of(cls, record: JobRecord) -> OpenRows:
+        """Return the state of the rows of a record. Called by the job writer."""
+        in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
+        return cls(record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part})
+
+    def ended_since(self, before: OpenRows) -> Iterator[int]:
+        """Yield the rows that have ended since `before`. `before`: an earlier state of the same job."""
+        known = {first: at for at, first in enumerate(before._firsts)}
+        for at, first in enumerate(self._firsts):
+            now, then = self._ended_at(at), before._ended_at(known[first]) if first in known else b""
+            if now != then:
+                rows = enumerate(zip_longest(now, then, fillvalue=0), first)
+                yield from (row for row, (is_over, was_over) in rows if is_over and not was_over)
+
+    def _ended_at(self, at: int) -> bytes:
+        """Return one byte for each row of a range, which says whether the row has ended."""
+        states = self._states.get(self._firsts[at])
+        if states is None:
+            return (_OPEN if self._open[at] else _ENDED) * self._counts[at]
+        return bytes(states).replace(_SUBMITTED, _OPEN)
+
+    @property
+    def n_open(self) -> int:
+        """The number of rows that have not ended."""
+        return self.rows - self.done - self.failed
+
+    def add(self, first: int, n_rows: int) -> None:
+        """Add a range of rows that is on disk."""
+        self._firsts.append(first)
+        self._counts.append(n_rows)
+        self._open.append(n_rows)
+        self.rows += n_rows
+
+    def _at(self, row: int) -> int:
+        return bisect_right(self._firsts, row) - 1
+
+    def _states_at(self, at: int) -> bytearray:
+        first = self._firsts[at]
+        states = self._states.get(first)
+        if states is None:
+            states = self._states[first] = bytearray(_OPEN if self._open[at] else _ENDED) * self._counts[at]
+        return states
+
+    def end(self, row: int, n_rows: int, *, is_failure: bool) -> Sequence[int]:
+        """Mark consecutive rows as ended. Return the rows that had not ended before."""
+        at = self._at(row)
+        states, begin = self._states_at(at), row - self._firsts[at]
+        before = states[begin : begin + n_rows]
+        new: Sequence[int] = range(row, row + n_rows)
+        if before.count(_ENDED):
+            new = [each for each, state in zip(new, before, strict=True) if state != _ENDED[0]]
+        states[begin : begin + n_rows] = _ENDED * n_rows
+        self.n_submitted -= before.count(_SUBMITTED)
+        self._open[at] -= len(new)
+        if not self._open[at]:
+            del self._states[self._firsts[at]]
+        self.failed += len(new) if is_failure else 0
+        self.done += 0 if is_failure else len(new)
+        return new
+
+    def requeue(self, row: int, n_rows: int = 1) -> None:
+        """Mark submitted rows as open, so that they are submitted again."""
+        at = self._at(row)
+        begin = row - self._firsts[at]
+        self._states_at(at)[begin : begin + n_rows] = _OPEN * n_rows
+        self.n_submitted -= n_rows
+        self.rewind()
+
+    def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
+        """Mark ended rows as open. `n_done`: how many of the rows had succeeded."""
+        for row in rows:
+            at = self._at(row)
+            self._states_at(at)[row - self._firsts[at]] = _OPEN[0]
+            self._open[at] += 1
+        self.done -= n_done
+        self.failed -= len(rows) - n_done
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Go back to the first row in the search for open rows."""
+        self._cursor, self._loaded = 0, None
+
+    def ended_from(self, row: int, most: int) -> int:
+        """Return the number of consecutive ended rows from `row` on, at most `most`."""
+        count = 0
+        at = self._at(row)
+        while 0 <= at < len(self._firsts) and count < most:
+            first, n_rows = self._firsts[at], self._counts[at]
+            begin = row + count - first
+            if begin >= n_rows:
+                break
+            gap = n_rows
+            if self._open[at]:
+                states = self._states.get(first)
+                gap = begin if states is None else n_rows - len(states[begin:].lstrip(_ENDED))
+            count += gap - begin
+            if gap < n_rows:
+                break
+            at += 1
+        return min(count, most)
+
+    def next_range(self) -> int | None:
+        """Return the first row of the range whose arguments are needed next; None if no range has open rows."""
+        while self._cursor < len(self._firsts):
+            if self._open[self._cursor]:
+                return self._firsts[self._cursor]
+            self._cursor += 1
+        return None
+
+    def load(self, first: int, arguments: Arguments) -> None:
+        """Take the arguments of the range that `next_range` returned."""
+        if self.next_range() == first:
+            self._cursor += 1
+            self._loaded = (first, arguments, 0)
+
+    def take(self, most: int) -> NextRows | None:
+        """Choose up to `most` consecutive rows to submit as one task. Return None if a range must be loaded first."""
+        if self._loaded is None:
+            return None
+        first, arguments, begin = self._loaded
+        at = self._at(first)
+        states = self._states_at(at) if self._open[at] else bytearray()
+        begin = states.find(_OPEN, begin)
+        if begin < 0:
+            self._loaded = None
+            return None
+        n_rows = arguments.fitting(begin, most, RANGE_BYTES)
+        n_rows -= len(states[begin : begin + n_rows].lstrip(_OPEN))
+        states[begin : begin + n_rows] = _SUBMITTED * n_rows
+        self.n_submitted += n_rows
+        self._loaded = (first, arguments, begin + n_rows)
+        return NextRows(first + begin, n_rows, arguments, begin)
+
+    def check(self) -> None:
+        """Assert that the counts agree."""
+        assert self.done + self.failed + sum(self._open) == self.rows == sum(self._counts)
+        submitted = sum(states.count(_SUBMITTED) for states in self._states.values())
+        assert self.n_submitted == submitted, f"{submitted} rows are submitted, but {self.n_submitted} count"
 
 
 class JobState:
-    """The state of a job in memory.
+    """The state of a job in memory. Created in the job writer's thread, because it reads the record.
 
     Args:
         is_new: whether no scheduler has submitted any of the rows before.
@@ -29,8 +212,13 @@ class JobState:
     is_fresh = True
     """whether programs of the job may still be reconnecting after a start of the scheduler"""
 
-    def __init__(self, record: JobRecord, rows: OpenRows, is_new: bool, is_new_version: bool = False) -> None:
-        self.rows, self.terms, self.is_new, self.is_new_version = rows, record.terms, is_new, is_new_version
+    def __init__(self, record: JobRecord, is_new: bool, is_new_version: bool = False) -> None:
+        self.rows, self.terms, self.is_new, self.is_new_version = (
+            OpenRows.of(record),
+            record.terms,
+            is_new,
+            is_new_version,
+        )
         self.record_id = record.record_id
         self.state, self.reason, self.is_sealed = record.state, record.reason, record.is_sealed
         self.size_bytes, self.changed, self.duration_us = record.size_bytes, record.changed, record.duration_us

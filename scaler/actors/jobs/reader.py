@@ -17,7 +17,6 @@ from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import JobReads, Steps, only_reads
 from scaler.actors.jobs.job_requests import NO_PROGRAM
 from scaler.actors.jobs.job_state import JobState
-from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.messages.jobs import JobDue, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.vocabulary.outbox import Outbox
@@ -124,7 +123,7 @@ class JobView:
             if self._place.is_dir():
                 raise
             raise JobFreeError from None
-        job_state = JobState(record, OpenRows.of(record), is_new=False)
+        job_state = JobState(record, is_new=False)
         if former is not None and former.record_id == record.record_id:
             self._reading.note(job_state.rows.ended_since(self._state.rows))
             self._reading.renew(record, job_state)

@@ -16,9 +16,8 @@ from scaler.actors.jobs.job import INCONSISTENT, TRY_AGAIN_SECONDS, WRITE_SECOND
 from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import READ_BYTES, SCAN
 from scaler.actors.jobs.job_state import JobState
-from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.row_values import store_objects
+from scaler.actors.jobs.submitted_rows import RowSizes
 from scaler.actors.messages.adoption import FindRun, FindRuns, NotHeld, RunAdopted, RunFound, RunsAreHeld
 from scaler.actors.messages.jobs import OwnersChanged, RequestJob
 from scaler.actors.messages.objects import ObjectLost, StoreObject
@@ -94,7 +93,7 @@ class Scene:
         self.record, self.services = record, parts
         self.answers: list[JobResponse] = []
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
-        job_state = JobState(record, OpenRows.of(record), is_new)
+        job_state = JobState(record, is_new)
         self.actor = JobActor(record, job_state, catalog, parts, nobody[1])
         self.job = self.bench.dispatcher.spawn(self.actor)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.job_state import OpenRows
 from scaler.jobs.record import RowRange
 from scaler.jobs.values import Arguments, RowArguments, pack_rows
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
+from scaler.actors.jobs.submitted_rows import RowSizes, pieces_of
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack, row_id, unpack
@@ -57,11 +57,9 @@ def test_rows_of_a_few_milliseconds_travel_as_a_range(
     assert sizes.size(n_open) == size
 
 
-def test_the_mean_rises_fast_and_falls_slowly() -> None:
-    sizes = RowSizes(256)
-    sizes.learn(1, 50)
-    assert sizes.size(10**6) == 100
-    sizes.learn(1, 1_000)
-    assert sizes.size(10**6) == 5
-    sizes.learn(1, 50)
-    assert 5 < sizes.size(10**6) < 10
+def test_ranges_shrink_fast_and_grow_slowly() -> None:
+    sizes, found = RowSizes(256), []
+    for total_us in (50, 1_000, 1_000, 50):
+        sizes.learn(1, total_us)
+        found.append(sizes.size(10**6))
+    assert found == [100, 9, 6, 7]

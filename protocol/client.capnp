@@ -268,8 +268,8 @@ struct JobRequest {
   number @1 :Data;         # UInt32 column: chosen by the client
   verb @2 :Data;           # byte column: the kind of request, see README.md
   name @3 :List(Text);     # the job
-  first @4 :Data;          # UInt64 column: a row, a place in the order of READ_NEW, or a revision
-  amount @5 :Data;         # UInt32 column: how many rows, a switch, a kind or a revision, as the verb says
+  first @4 :Data;          # UInt64 column: a row, a position among ended rows, or a revision
+  amount @5 :Data;         # UInt32 column: how many rows, flags, a kind or a revision, as the verb says
   body @6 :List(Data);     # terms as JSON, a digest, or an id, as the verb says
   record @7 :List(Data);   # 8 bytes: the record, and 4 more: the work; empty: the job that has the name now
   frames @8 :Data;         # UInt32 column: number of frames of each item, which follow the message: digests and arguments of rows, or an object
@@ -280,7 +280,7 @@ struct JobResponse {
   count @0 :UInt32;        # number of items
   number @1 :Data;         # UInt32 column: of the request
   status @2 :Data;         # byte column: 0 = known, 1 = rows, 2 = refused, 3 = there is no such job, 4 = it waits, 5 = conflict, 6 = changed
-  first @3 :Data;          # UInt64 column: of the first row, where rows come in the order in which they ended
+  first @3 :Data;          # UInt64 column: in answer to a read, the position from which the next one continues; else a row
   amount @4 :Data;         # UInt32 column: how many rows
   body @5 :List(Data);     # JSON, or the heads of rows, see README.md
   reason @6 :List(Text);   # of a refusal, as a sentence

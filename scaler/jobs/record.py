@@ -614,19 +614,18 @@ class JobRecord:
         """Return results of ended rows among `count` rows from `first` on: one, or more up to about `most_bytes`."""
         return self._results.read(first, count, most_bytes)
 
-    def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[RowResult], int]:
+    def results_of(self, rows: Iterable[range], most_bytes: int) -> tuple[list[RowResult], int]:
         """Return the results of given rows, up to about `most_bytes`, and the number of examined rows."""
         found: list[RowResult] = []
-        n_read = at = 0
-        while at < len(rows) and n_read < most_bytes:
-            end = at + 1
-            while end < len(rows) and rows[end] == rows[end - 1] + 1:
-                end += 1
-            some = self.results(rows[at], end - at, most_bytes - n_read)
-            n_read += n_bytes(some)
+        n_read = n_rows = 0
+        for each in rows:
+            some = self.results(each.start, len(each), most_bytes - n_read)
             found += some
-            at = end if n_read < most_bytes else at + some[-1].row + some[-1].n_rows - rows[at]
-        return found, at
+            n_read += n_bytes(some)
+            if n_read >= most_bytes:  # later rows were not read
+                return found, n_rows + some[-1].row + some[-1].n_rows - each.start
+            n_rows += len(each)
+        return found, n_rows
 
     def failures(self, first: int = 0, most: int = 1000) -> list[RowResult]:
         """Return the first failed rows from row `first` on, at most `most` rows."""

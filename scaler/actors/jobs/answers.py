@@ -6,20 +6,15 @@ Used by the job keeper, the jobs and the job reader. Values stay pickled.
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler.actors.messages.jobs import RequestJob
 from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
-from scaler.jobs.record import JobTerms, RowResult
+from scaler.jobs.record import JobTerms
 from scaler.jobs.terms import KEEP_SECONDS
-from scaler.jobs.values import RowArguments, pack_sizes
 from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
-
-RESULT_HEAD = struct.Struct("<QIBI")
-"""The head of the result of some rows: first row, number of rows, status, number of frames. The frame sizes follow."""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -51,29 +46,6 @@ def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
 def changed(request: JobRequest, reason: str) -> JobResponse:
     """Return the refusal of a request by a client that has compared an earlier state of the job."""
     return JobResponse(request.number, JobAnswerKind.CHANGED, 0, 0, b"", reason[:1000])
-
-
-def results_of(request: JobRequest, results: Sequence[RowResult], first: int) -> JobResponse:
-    """Return an answer with the results of rows. An answer without results says that no further rows will end."""
-    return _rows(request, first, results)
-
-
-def failures_of(request: JobRequest, found: Sequence[tuple[RowResult, RowArguments]]) -> JobResponse:
-    """Return an answer with failed rows, each with the frame of its failure and the block of its arguments."""
-    each = (RowResult(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
-    return _rows(request, request.first, each)
-
-
-def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobResponse:
-    heads: list[bytes] = []
-    bodies: list[Any] = []
-    count = 0
-    for row, status, frames, n_rows, _ in results:
-        heads += (RESULT_HEAD.pack(row, n_rows, status, len(frames)), pack_sizes(frames))
-        bodies += frames
-        count += n_rows
-    blob = b"".join(bodies)
-    return JobResponse(request.number, JobAnswerKind.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:

@@ -220,6 +220,7 @@ class JobActor(Actor):
             self.enter(*state)
         else:
             self._state.lose(damaged)
+            self._requests.reading.log.add(rows)  # their results may have been left out of answers
             logger.error("the job %s: rows cannot run again: %s", self._state.terms.name, error)
         self._requests.answer_parked()
         self.continue_soon()
@@ -503,7 +504,7 @@ class JobActor(Actor):
         job_state.size_bytes, job_state.changed, job_state.duration_us = known
         self._submitted.have_ended(results)
         for new in job_state.end(results):
-            self._requests.reading.note(new)
+            self._requests.reading.log.add(new)
         self.look()
         self._requests.answer_parked()
         self.continue_soon()

@@ -6,33 +6,80 @@ results on disk are announced.
 
 from __future__ import annotations
 
+import struct
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
-from scaler.actors.jobs.answers import failures_of, info_of, known, refused, results_of
+from scaler.actors.jobs.answers import info_of, known
 from scaler.actors.jobs.job_state import JobState
 from scaler.actors.messages.jobs import RequestJob
 from scaler.ids import random_id
-from scaler.jobs.record import JobRecord, RowResult, n_bytes
+from scaler.jobs.record import JobRecord, RowResult
 from scaler.jobs.tables.schema import RecordError
-from scaler.jobs.values import RowArguments
+from scaler.jobs.values import RowArguments, pack_sizes
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
+from scaler.wire.messages.client import AT_END, VERSIONS, JobAnswerKind, JobReadFlags, JobRequest, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 """Limits of the results in one answer, in this order: rows, bytes. A single result of more bytes is sent alone."""
 
 FAILURES_MOST = 1000
 
-ATTEND, SCAN = b"a", b"s"
-"""Two bodies of a `READ` request: the job has to run for the client; answer at once, only with rows that have ended."""
+POSITION_BITS = 32
+"""The low bits of a position in a log: how many rows come before it. The other bits have the number of the log."""
+
+RESULT_HEAD = struct.Struct("<QIBI")
+"""The head of the result of some rows: first row, number of rows, status, number of frames. The frame sizes follow."""
 
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
 """A generator that yields pairs (an order for the job writer, the error text if it fails) and receives each result."""
+
+
+class EndedLog:
+    """The ended rows of a job, in the order in which a scheduler has found them: those that had ended when it opened
+    the job, in row order, then the others as their results are written to disk. A row that runs again and ends again
+    is added again. Takes 12 bytes for consecutive rows.
+    """
+
+    def __init__(self, ended: Iterable[range]) -> None:
+        self._number = int.from_bytes(random_id()[:4], "little")
+        """a random number, by which positions in the logs of other schedulers are recognised"""
+        self._firsts, self._ends = array("Q"), array("I")
+        """for each group of consecutive rows: its first row, and the number of rows of the log up to its end"""
+        self._next = 0
+        """the row after the last one"""
+        for rows in ended:
+            self.add(rows)
+
+    def add(self, rows: Iterable[int]) -> None:
+        """Add rows whose results are on disk."""
+        for each in (rows,) if isinstance(rows, range) else (range(row, row + 1) for row in rows):
+            if not self._firsts or each.start != self._next:
+                self._firsts.append(each.start)
+                self._ends.append(self._ends[-1] if self._ends else 0)
+            self._ends[-1] += len(each)
+            self._next = each.stop
+
+    def place(self, position: int) -> int:
+        """Return a position in this log; its beginning for a position in another log."""
+        begin = self._number << POSITION_BITS
+        return position if position >> POSITION_BITS == self._number else begin
+
+    def rows(self, position: int, most: int) -> list[range]:
+        """Return the rows from a position on, at most `most` rows."""
+        begin, found = position % 2**POSITION_BITS, list[range]()
+        at = bisect_right(self._ends, begin)
+        while most > 0 and at < len(self._ends):
+            n_rows = min(most, self._ends[at] - begin)
+            first = self._firsts[at] + begin - (self._ends[at - 1] if at else 0)
+            found.append(range(first, first + n_rows))
+            begin, most, at = begin + n_rows, most - n_rows, at + 1
+        return found
 
 
 class JobReads:
@@ -56,9 +103,7 @@ class JobReads:
         self.parked: list[RequestJob] = []
         self.to_run_again: set[int] = set()
         """rows that run again because their results on disk are damaged; these results are not returned"""
-        self._log = array("Q")
-        """rows in the order in which their results were written to disk"""
-        self.log_id = random_id().hex()
+        self.log = EndedLog(job_state.rows.ended())
         self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
@@ -67,15 +112,6 @@ class JobReads:
         """Replace the record and the state, because another program has changed the job."""
         self._record, self._state = record, job_state
 
-    def note(self, rows: Iterable[int]) -> None:
-        """Add rows to the list that `read_new` reads, because their results are on disk."""
-        self._log.extend(rows)
-
-    @property
-    def n_logged(self) -> int:
-        """The number of results written to disk since this scheduler opened the job."""
-        return len(self._log)
-
     def take_parked(self) -> list[RequestJob]:
         """Remove and return all pending requests."""
         parked, self.parked = self.parked, []
@@ -83,7 +119,7 @@ class JobReads:
 
     def take_attending(self, session: ActorRef) -> list[RequestJob]:
         """Remove and return those pending requests of a client that need the job to run."""
-        taken = [asked for asked in self.parked if asked.session is session and asked.request.body == ATTEND]
+        taken = [asked for asked in self.parked if asked.session is session and attends(asked.request)]
         self.parked = [asked for asked in self.parked if asked not in taken]
         return taken
 
@@ -100,51 +136,40 @@ class JobReads:
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
     def read(self, asked: RequestJob) -> Steps:
-        """Answer with the results of rows from the requested row on, as soon as that row has ended."""
-        request, rows = asked.request, self._state.rows
-        first, is_scan = request.first, request.body == SCAN
-        if is_scan:
-            count = max(0, min(READ_ROWS, rows.rows - first))
-        else:
-            count = rows.ended_from(first, min(request.amount, READ_ROWS))
-            if not count and self._may_end(first):
-                self._park(asked)
-                return
-
-        results = yield lambda: self._record.results(first, count, READ_BYTES) if count else [], NOT_READ
-        last = first + count
-        if n_bytes(results) >= READ_BYTES:  # later rows were not read
-            last = results[-1].row + results[-1].n_rows
-        results = self._valid(results)
-        if not is_scan:
-            results = _without_gaps(results, first)
-            if count and not results:  # the first row was reopened before it was read
-                self._park(asked)
-                return
-        self._reply(asked, results_of(request, results, last if is_scan else first))
-
-    def _may_end(self, row: int) -> bool:
-        """Return whether `row`, or a later row, may still end, given the state of the job."""
-        job_state = self._state
-        return job_state.is_open and (not job_state.is_sealed or row < job_state.rows.rows)
-
-    def _valid(self, results: list[RowResult]) -> list[RowResult]:
-        again = self.to_run_again
-        return [each for each in results if each.row not in again] if again else results
-
-    def read_new(self, asked: RequestJob) -> Steps:
-        """Answer with results in the order in which they were written to disk."""
-        request = asked.request
-        if request.body.hex() != self.log_id:
-            self._reply(asked, refused(request, "log"))
-            return
-        rows = self._log[request.first : request.first + min(request.amount, READ_ROWS)]
-        if not rows and self._state.is_open:
+        """Answer with the results of rows from the requested position on, as soon as there is one."""
+        request, flags = asked.request, asked.request.amount
+        at, rows = self._rows_at(request.first, flags)
+        if not rows and not flags & JobReadFlags.ENDED_ONLY and self._may_end(request.first, flags):
             self._park(asked)
             return
 
         results, n_rows = yield lambda: self._record.results_of(rows, READ_BYTES), NOT_READ
-        self._reply(asked, results_of(request, self._valid(results), request.first + n_rows))
+        results = [each for each in results if each.row not in self.to_run_again]
+        if not flags & (JobReadFlags.BY_LOG | JobReadFlags.ENDED_ONLY):
+            results = _without_gaps(results, at)
+            n_rows = sum(each.n_rows for each in results)
+            if rows and not results:  # the first row was reopened before it was read
+                self._park(asked)
+                return
+        self._reply(asked, _rows_of(request, results, at + n_rows))
+
+    def _rows_at(self, position: int, flags: int) -> tuple[int, list[range]]:
+        """Return a position at which to read, and the rows there that may have ended, at most `READ_ROWS` rows."""
+        if flags & JobReadFlags.BY_LOG:
+            at = self.log.place(position)
+            return at, self.log.rows(at, READ_ROWS)
+        rows = self._state.rows
+        if flags & JobReadFlags.ENDED_ONLY:
+            count = max(0, min(READ_ROWS, rows.rows - position))
+        else:
+            count = rows.ended_from(position, READ_ROWS)
+        return position, [range(position, position + count)] if count else []
+
+    def _may_end(self, position: int, flags: int) -> bool:
+        """Return whether there may be results at a position later, given the state of the job."""
+        job_state = self._state
+        is_after_last = job_state.is_sealed and position >= job_state.rows.rows and not flags & JobReadFlags.BY_LOG
+        return job_state.is_open and not is_after_last
 
     def show(self, asked: RequestJob) -> Steps:
         """Answer with the state of the job: now or, if the request says so, once the job has ended."""
@@ -163,7 +188,7 @@ class JobReads:
         """Return the state of the job, for clients. `reason`: why the job is idle, unless the record has a reason."""
         job_state, labels = self._state, list(programs)
         return {
-            **job_state.info(), "reason": job_state.reason or reason, "log": self.log_id, "logged": self.n_logged,
+            **job_state.info(), "reason": job_state.reason or reason,
             "readers": len(labels), "programs": labels, "lost": self._record.lost,
             "record": self._record.record_id.hex(), "version": job_state.terms.version,
         }  # fmt: skip
@@ -177,7 +202,8 @@ class JobReads:
             return [(each, _arguments_of(record, each.row)) for each in failed]
 
         found = yield read, "failures cannot be read"
-        self._reply(asked, failures_of(request, found))
+        each = [RowResult(result.row, result.status, (*result.frames, row.payload)) for result, row in found]
+        self._reply(asked, _rows_of(request, each, request.first))
 
     def read_digests(self, asked: RequestJob) -> Steps:
         """Answer with the digests of the rows of a range, and one byte per row that says whether the row has ended."""
@@ -201,7 +227,6 @@ class JobReads:
 
 _VERBS: dict[int, Callable[[JobReads, RequestJob], Steps | None]] = {
     JobVerb.READ: JobReads.read,
-    JobVerb.READ_NEW: JobReads.read_new,
     JobVerb.SHOW: JobReads.show,
     JobVerb.FAILURES: JobReads.read_failures,
     JobVerb.DIGESTS: JobReads.read_digests,
@@ -212,7 +237,26 @@ _VERBS: dict[int, Callable[[JobReads, RequestJob], Steps | None]] = {
 
 def only_reads(request: JobRequest) -> bool:
     """Return whether a request neither changes a job nor needs it to run."""
-    return request.verb in _VERBS and not (request.verb == JobVerb.READ and request.body == ATTEND)
+    return request.verb in _VERBS and not attends(request)
+
+
+def attends(request: JobRequest) -> bool:
+    """Return whether a request reads results, and needs the job to run."""
+    return request.verb == JobVerb.READ and bool(request.amount & JobReadFlags.ATTEND)
+
+
+def _rows_of(request: JobRequest, results: Iterable[RowResult], position: int) -> JobResponse:
+    """Return an answer with the results of rows. `position`: where the next request continues."""
+    heads: list[bytes] = []
+    bodies: list[Any] = []
+    count = 0
+    for row, status, frames, n_rows, _ in results:
+        heads += (RESULT_HEAD.pack(row, n_rows, status, len(frames)), pack_sizes(frames))
+        bodies += frames
+        count += n_rows
+    blob = b"".join(bodies)
+    frames = (blob,) if blob else ()
+    return JobResponse(request.number, JobAnswerKind.ROWS, position, count, b"".join(heads), "", frames)
 
 
 def _call_of(record: JobRecord, row: int) -> dict[str, Any]:

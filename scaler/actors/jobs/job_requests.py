@@ -23,7 +23,7 @@ from scaler.actors.jobs.answers import (
     waits,
 )
 from scaler.actors.jobs.job_catalog import JobCatalog
-from scaler.actors.jobs.job_reads import ATTEND, NOT_READ, JobReads, Steps
+from scaler.actors.jobs.job_reads import NOT_READ, JobReads, Steps, attends
 from scaler.actors.jobs.job_state import JobState
 from scaler.actors.messages.jobs import RequestJob
 from scaler.actors.vocabulary.outbox import Outbox
@@ -344,7 +344,7 @@ class JobRequests:
         self._job.continue_soon()
 
     def _attend(self, asked: RequestJob) -> None:
-        self._note_program(asked, needs_run=bool(asked.request.amount))
+        self._note_program(asked, needs_run=False)
         self._reply(asked, info_of(asked.request, self._info()))
 
     def _park_or_refuse(self, asked: RequestJob) -> None:
@@ -555,7 +555,7 @@ class JobRequests:
     # Reading
 
     def _read(self, asked: RequestJob) -> Steps:
-        if asked.request.body == ATTEND:
+        if attends(asked.request):
             self._note_program(asked, needs_run=True)
         return self.reading.read(asked)
 

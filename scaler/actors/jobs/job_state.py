@@ -6,6 +6,7 @@ only, and does not access the disk. Arguments are read a range at a time; result
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -63,6 +64,15 @@ class OpenRows:
         """Return the state of the rows of a record. Called by the job writer."""
         in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
         return cls(record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part})
+
+    def ended(self) -> Iterator[range]:
+        """Yield the rows that have ended, in row order."""
+        for at, first in enumerate(self._firsts):
+            if not self._open[at]:
+                yield range(first, first + self._counts[at])
+            elif first in self._states:
+                found = re.finditer(_ENDED + b"+", self._states[first])
+                yield from (range(first + each.start(), first + each.end()) for each in found)
 
     def ended_since(self, before: OpenRows) -> Iterator[int]:
         """Yield the rows that have ended since `before`. `before`: an earlier state of the same job."""

@@ -29,7 +29,7 @@ from scaler.ids import PREFIX_BYTES, TaskId, random_id
 from scaler.jobs.failures import is_too_many
 from scaler.pickling.serialization import Serializer, read_arguments
 from scaler.texts import safe_repr, shown
-from scaler.wire.messages.client import AT_END, TOKEN_BYTES, VERSIONS, JobResponse, JobVerb, TaskResult
+from scaler.wire.messages.client import AT_END, TOKEN_BYTES, VERSIONS, JobReadFlags, JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 if TYPE_CHECKING:
@@ -43,21 +43,15 @@ Seen: TypeAlias = "defaultdict[int, int]"
 It is a dictionary, because the scheduler may send any row number.
 """
 
-READ_ROWS = 4096
-"""The maximum number of results in the answer to one request."""
-
-ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ` requests. `ATTEND`: the job has to run while the client reads. `SCAN`: only ended rows are read."""
-
-_READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
+_READING = JobVerb.READ, JobVerb.FAILURES
 
 STOPPED = "stopped"
 FORGOTTEN = "forgotten"
 """The state that a handle displays after `forget` has deleted the job."""
 
 _INTERNAL = {
-    "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_new", "replace_function",
-    "sent_wait", "shown", "versions",
+    "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_ended",
+    "replace_function", "sent_wait", "shown", "versions",
 }  # fmt: skip
 """The attributes that only other modules use, and that `dir` does not show."""
 
@@ -259,7 +253,7 @@ class Job:
         if not 0 <= first < 2**63:
             raise ValueError(f"start must be a row number, 0 or greater, not {shown(start)}")
         tolerant = return_exceptions or self._is_tolerant
-        return (value for _, value in values_of(self.read(first, b""), tolerant))
+        return (value for _, value in values_of(self.read(first), tolerant))
 
     def as_completed(self, return_exceptions: bool = False) -> Iterator[tuple[int, Any]]:
         """Iterate over (row number, result) in the order of completion, beginning with the rows that have ended.
@@ -270,7 +264,7 @@ class Job:
         Raises: as `results`.
         """
         tolerant = return_exceptions or self._is_tolerant
-        yield from values_of(self.read_new(b""), tolerant)
+        yield from values_of(self.read(flags=JobReadFlags.BY_LOG), tolerant)
 
     def failures(self) -> list[FailedRow]:
         """Return the failed rows, with their exceptions and arguments, in the order of the rows."""
@@ -368,87 +362,46 @@ class Job:
         return JobBar(self.heard, lambda: self._sent(self._ask(JobVerb.SHOW)), lambda: link.concern)
 
     def read(
-        self, start: int, body: bytes, deadline: float | None = None, draw: Callable[[], None] | None = None
+        self, start: int = 0, flags: int = 0, deadline: float | None = None, draw: Callable[[], None] | None = None
     ) -> Iterator[tuple[int, Any, BaseException | None]]:
-        """Iterate over (number, value, error) of the rows in their order.
+        """Iterate over (number, value, error) of the rows, each once, until no further row can end.
 
         Args:
-            body: the body of the requests: `ATTEND` if the job needs to run while this client reads; otherwise empty.
+            start: the number of the first row; 0 with `BY_LOG`.
+            flags: how to read: bits of `JobReadFlags`.
             draw: a function that is called from time to time during each wait, to draw a progress bar.
 
         Raises:
             TooManyFailuresError, JobError, CancelledError: if the job stopped or was cancelled before all rows ended.
             TimeoutError: if the deadline passes.
         """
-        first, work = start, self._work
-        question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, body, work))
-        while True:
-            response = wait(question, deadline, draw)
-            if not response.amount:
-                self._check_end(first)
-                return
-            ends = list(read_rows(response))
-            first += len(ends)
-            # prefetch while these rows are read
-            question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, body, work))
-            yield from map(self._value_of, ends)
-
-    def read_new(self, body: bytes, deadline: float | None = None) -> Iterator[tuple[int, Any, BaseException | None]]:
-        """Iterate over (number, value, error) of the rows in the order of completion. Raises as `read`."""
-        seen: Seen = defaultdict(int)
-        log, at, n_seen, work = "", 0, 0, self._work
-        while True:
-            verb = (JobVerb.ATTEND, 0, 1) if body else (JobVerb.SHOW,)
-            info = read_info(ask(self._link, self._ask(*verb), deadline))
-            if log != info["log"]:  # a restarted scheduler has another order: rescan all ended rows
-                log, at = info["log"], info["logged"]
-                for end in self._scan(work):
-                    if _is_new(seen, end.row):
-                        n_seen += 1
-                        yield self._value_of(end)
-            response = self._read_log(at, log, work, deadline)
-            while response is not None and response.first > at:
-                at = response.first
-                for end in read_rows(response):
-                    if _is_new(seen, end.row):
-                        n_seen += 1
-                        yield self._value_of(end)
-                response = self._read_log(at, log, work, deadline)
-            if response is not None:
-                self._check_end(n_seen)
-                return
-
-    def _read_log(self, at: int, log: str, work: bytes, deadline: float | None) -> JobResponse | None:
-        """Return the next rows of the log of ended rows; None if `log` is the id of a log that an earlier scheduler
-        made.
-        """
-        question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log), work)
-        try:
-            return ask(self._link, question, deadline)
-        except JobError as error:
-            if str(error) == "log":
-                return None
-            raise
+        n_rows = start
+        for end in self._ends(start, flags, deadline, draw):
+            n_rows += 1
+            yield self._value_of(end)
+        self._check_end(n_rows)
 
     def read_ended(self) -> Iterator[tuple[int, bool, Any, BaseException | None]]:
         """Iterate over (number, whether the row is done, value, error) of the rows that have ended, in their order.
 
         Open rows are left out. A done row has an error if its value cannot be read here.
         """
-        for end in self._scan(self._work):
+        for end in self._ends(0, JobReadFlags.ENDED_ONLY):
             row, value, error = self._value_of(end)
             yield row, not end.status, value, error
 
-    def _scan(self, work: bytes) -> Iterator[RowEnd]:
-        """Iterate over the outcomes of rows, in the order of the rows. Raises if the job's work is no longer `work`."""
-        first = 0
-        response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
-        while response.first > first:
-            first = response.first
-            question = self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work)  # prefetch, as in `read`
-            self._link.ask_job(question)
-            yield from read_rows(response)
-            response = wait(question)
+    def _ends(
+        self, at: int, flags: int, deadline: float | None = None, draw: Callable[[], None] | None = None
+    ) -> Iterator[RowEnd]:
+        """Iterate over outcomes of rows from a position on. Raises if the job's work is no longer what it is now."""
+        work = self._work
+        seen: Seen | None = defaultdict(int) if flags & JobReadFlags.BY_LOG else None
+        question = self._sent(self._ask(JobVerb.READ, at, flags, work=work))
+        while (response := wait(question, deadline, draw)).first != at:
+            at = response.first
+            # prefetch while these rows are read
+            question = self._sent(self._ask(JobVerb.READ, at, flags, work=work))
+            yield from (end for end in read_rows(response) if seen is None or _is_new(seen, end.row))
 
     def _check_end(self, n_rows: int) -> None:
         """Raise an error if the job stopped, or was cancelled before all its rows ended."""

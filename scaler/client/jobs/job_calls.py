@@ -20,7 +20,7 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.comparing.description import Descriptions
 from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
-from scaler.client.jobs.job import ATTEND, Job, values_of
+from scaler.client.jobs.job import Job, values_of
 from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info
 from scaler.client.jobs.opening import PYTHON, JobWork, Opening, other_python, warn_not_compared
 from scaler.client.link.link import ClientLink
@@ -33,7 +33,7 @@ from scaler.errors import JobConflictError, JobError, TooManyFailuresError
 from scaler.ids import PREFIX_BYTES, ObjectId
 from scaler.jobs.names import check_job_name
 from scaler.texts import shown
-from scaler.wire.messages.client import JobOpenFlags, JobVerb
+from scaler.wire.messages.client import JobOpenFlags, JobReadFlags, JobVerb
 
 OPENINGS_MOST = 3
 """The most times that one call opens a job. It opens the job again if another call has changed the job meanwhile."""
@@ -174,7 +174,7 @@ def results(job: Job, max_failures: float | None, return_exceptions: bool, progr
     try:
         with job.new_bar() if progress else nullcontext() as bar:
             draw = None if bar is None else bar.draw
-            for _, value in values_of(job.read(0, ATTEND, job.deadline, draw), is_tolerant):
+            for _, value in values_of(job.read(0, JobReadFlags.ATTEND, job.deadline, draw), is_tolerant):
                 found.append(value)
                 if bar is not None and not len(found) % 256:
                     bar.draw()
@@ -191,8 +191,9 @@ def results(job: Job, max_failures: float | None, return_exceptions: bool, progr
 def results_as_they_come(job: Job, max_failures: float | None, return_exceptions: bool) -> Iterator[Any]:
     """Iterate over the results of the job of a map, in the order of completion. Raises as `results` does."""
     is_tolerant = return_exceptions or max_failures is not None
+    flags = JobReadFlags.ATTEND | JobReadFlags.BY_LOG
     try:
-        yield from (value for _, value in values_of(job.read_new(ATTEND, job.deadline), is_tolerant))
+        yield from (value for _, value in values_of(job.read(0, flags, job.deadline), is_tolerant))
     except TooManyFailuresError as error:
         raise_first(error, max_failures)
         raise

@@ -74,42 +74,38 @@ class JobVerb(IntEnum):
     SEAL = 3
     """complete the rows: the job has `first` rows"""
     READ = 4
-    """return at most `amount` outcomes of rows from `first` on, as soon as row `first` has ended. Body `a`: this client
-    needs the job to run. Body `s`: answer at once, with the rows from `first` on that have ended
+    """return outcomes of rows from position `first` on, as soon as there is one, and the position after them. `amount`:
+    `JobReadFlags`
     """
-    READ_NEW = 5
-    """return outcomes in the order in which they were written to disk, from position `first` on. The body: the id of
-    the log that has this order
-    """
-    SHOW = 6
+    SHOW = 5
     """return the state of the job. `amount`: `AT_END` or `VERSIONS`"""
-    LIST = 7
+    LIST = 6
     """return the states of all jobs of the owner, or of all owners if `amount` is 1, which only admins may request"""
-    FAILURES = 8
+    FAILURES = 7
     """return at most `amount` failed rows from row `first` on, with the arguments of each row"""
-    RETRY = 9
+    RETRY = 8
     """run failed rows again; the body identifies the request, so that a resent request does nothing"""
-    CANCEL = 10
+    CANCEL = 9
     """cancel the job; results of ended rows are kept"""
-    FORGET = 11
+    FORGET = 10
     """cancel the job and delete its record; `amount` 1: only if no row has ended and no other program uses the job"""
-    LEAVE = 12
+    LEAVE = 11
     """report that this client no longer needs the job to run"""
-    GIVE = 13
+    GIVE = 12
     """transfer the job, unless it runs, to the owner named in the body; only admins may request this"""
-    ATTEND = 14
-    """report, in each new session, that this client uses the job; `amount` 1: the client needs the job to run"""
-    DIGESTS = 15
+    ATTEND = 13
+    """report, in each new session, that this client uses the job"""
+    DIGESTS = 14
     """return the digests of the rows of the range at `first`, and which of these rows have ended"""
-    REPLACE = 16
+    REPLACE = 15
     """replace the stored range at `first`; rows whose digests differ lose their results and run again. The frames are
     as for `ROWS`. `amount`: the revision that the client has compared. The body begins with a token of the request
     """
-    ARGUMENTS = 17
+    ARGUMENTS = 16
     """return the arguments of the row `first`, and the facts of its call"""
-    TRUNCATE = 18
+    TRUNCATE = 17
     """drop the rows from `first` on, and the results of these rows; `amount` and the body are as for `REPLACE`"""
-    STORED = 19
+    STORED = 18
     """return the stored function or value with the id in the body"""
 
 
@@ -136,13 +132,33 @@ class JobOpenFlags(IntFlag):
     """the new version has another function and the same, complete rows. `first`: the work that the client knows"""
 
 
+class JobReadFlags(IntFlag):
+    """How a client reads rows, as bits of the `amount` of `READ`.
+
+    Without `BY_LOG`, rows are read in their order, and a position is a row number. With `BY_LOG`, they are read in the
+    order of the scheduler's log of ended rows, and a position is 0 or the one in an earlier answer. A position in
+    another log counts as the beginning of the log; the client skips the rows that it has read.
+    """
+
+    ATTEND = 1
+    """report that this client needs the job to run"""
+    BY_LOG = 2
+    """read the log: first the rows that had ended when the scheduler opened the job, in row order, then the others in
+    the order in which their results were written to disk
+    """
+    ENDED_ONLY = 4
+    """answer at once, and leave out rows that have not ended"""
+
+
 class JobAnswerKind(IntEnum):
     """The kind of an answer about a job."""
 
     KNOWN = 0
     """the body is JSON: the state of the job"""
     ROWS = 1
-    """the body and the frame are ended rows; if both are empty, no further row will end unless the job changes"""
+    """the body and the frame are ended rows; if `first` is that of the request, no further row will end unless the job
+    changes
+    """
     REFUSED = 2
     """the request is refused for the given reason"""
     NOT_FOUND = 3
@@ -489,7 +505,7 @@ class JobResponse:
     """the number of the `JobRequest` that this response answers"""
     status: JobStatusColumn
     first: U64 = 0
-    """with rows: the first row; in answer to `READ_NEW`: the position from which the next request continues"""
+    """in answer to `READ`: the position from which the next request continues"""
     amount: U32 = 0
     """the number of rows in the answer, if its status is `ROWS`"""
     body: Bytes = b""

@@ -138,7 +138,10 @@ def test_rows_results_and_counts_are_read_as_they_were_written(record: JobRecord
         RowResult(1, 1, (b"no",)),
         RowResult(4, 0, (b"four",)),
     ]
-    assert again.results_of([4, 3, 1], 100) == ([RowResult(4, 0, (b"four",)), RowResult(1, 1, (b"no",))], 3)
+    assert again.results_of([range(4, 5), range(3, 4), range(1, 2)], 100) == (
+        [RowResult(4, 0, (b"four",)), RowResult(1, 1, (b"no",))],
+        3,
+    )
     assert again.failures() == [RowResult(1, 1, (b"no",))]
     assert again.arguments_of(4) == RowArguments(b"4")
     assert again.problems() == []
@@ -199,7 +202,7 @@ def test_results_of_adjacent_rows_are_recorded_and_read_together(record: JobReco
         RowResult(6, 1, (b"no",)),
         RowResult(7, 0, (b"7",)),
     ]
-    assert record.results_of([7, 2, 3, 6], 100)[0] == [
+    assert record.results_of([range(7, 8), range(2, 4), range(6, 7)], 100)[0] == [
         RowResult(7, 0, (b"7",)), RowResult(2, 0, (pack(blocks[2:4]),), 2), RowResult(6, 1, (b"no",))
     ]  # fmt: skip
     assert add_results(record, RowResult(1, 0, (pack(blocks[1:6]),), 5), RowResult(8, 0, (b"8",))) == 1
@@ -432,9 +435,11 @@ def test_results_of_given_rows_count_open_rows_and_stop_at_a_number_of_bytes(rec
     record.add_range(0, 4, b"", bytes(32), pack_rows([RowArguments(b"")] * 4))
     record.add_results([RowResult(row, 0, (b"12345678",)) for row in (0, 1, 3)])
     record.commit()
-    assert record.results_of([2], 100) == ([], 1)
-    assert record.results_of([0, 1, 2, 3], 8) == ([RowResult(0, 0, (b"12345678",))], 1)
-    assert record.results_of([3, 2, 0], 100)[1] == 3
+    assert record.results_of([range(2, 3)], 100) == ([], 1)
+    assert record.results_of([range(4)], 8) == ([RowResult(0, 0, (b"12345678",))], 1)
+    assert [each.row for each in record.results_of([range(3, 4), range(4)], 16)[0]] == [3, 0]
+    assert record.results_of([range(3, 4), range(4)], 16)[1] == 2
+    assert record.results_of([range(3, 4), range(2, 3), range(1)], 100)[1] == 3
 
 
 def test_requests_that_have_changed_a_record_are_recognised_after_a_restart(record: JobRecord) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from scaler.actors.jobs.job import INCONSISTENT, TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
 from scaler.actors.jobs.job_catalog import JobCatalog
-from scaler.actors.jobs.job_reads import READ_BYTES, SCAN
+from scaler.actors.jobs.job_reads import READ_BYTES
 from scaler.actors.jobs.job_state import JobState
 from scaler.actors.jobs.row_values import store_objects
 from scaler.actors.jobs.submitted_rows import RowSizes
@@ -45,7 +45,7 @@ from scaler.jobs.values import RowArguments, pack_rows
 from scaler.jobs.writer import JobWriter
 from scaler.keys.allowed import Lockout, OwnerTerms
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import AT_END, JobAnswerKind, JobRequest, JobResponse, JobVerb
+from scaler.wire.messages.client import AT_END, JobAnswerKind, JobReadFlags, JobRequest, JobResponse, JobVerb
 from scaler.wire.messages.common import InstructionKind, TaskStatus
 from scaler.wire.messages.rows import pack, part_of, unpack
 from scaler.wire.messages.worker import RunResult
@@ -489,26 +489,27 @@ def repeatable(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
 def test_reading_while_failed_rows_are_reopened_returns_each_row_under_its_own_number(repeatable: Scene) -> None:
     session = repeatable.bench.recorder()[1]
     for verb in (JobVerb.RETRY, JobVerb.READ):
-        request = JobRequest(int(verb), verb, "orders", 0, 100)
+        request = JobRequest(int(verb), verb, "orders")
         repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
     repeatable.run_all()
     [answer] = [each for each in repeatable.answers if each.status == JobAnswerKind.ROWS]
     assert [(row, bytes(frames[0])) for row, _, frames in read_rows(answer)] == [(0, b"0")]
 
 
-def test_a_scan_of_large_values_has_answers_of_bounded_size(scene: Scene) -> None:
+@pytest.mark.parametrize("flags", [JobReadFlags.ENDED_ONLY, JobReadFlags.ENDED_ONLY | JobReadFlags.BY_LOG])
+def test_answers_with_large_values_have_a_bounded_size(scene: Scene, flags: int) -> None:
     scene.record.begin()
     scene.record.add_results([RowResult(row, 0, (bytes(2**20),)) for row in range(ROWS) if row != 7])
     scene.record.commit()
     scene.restart()
     first, found, n_answers = 0, [], 0
     while True:
-        scene.ask(JobVerb.READ, 4096, first, SCAN)
+        scene.ask(JobVerb.READ, flags, first)
         scene.run_all()
         answer = scene.answers.pop()
         assert sum(map(len, answer.frames)) <= READ_BYTES
         found += [end.row for end in read_rows(answer)]
-        if answer.first <= first:
+        if answer.first == first:
             break
         first, n_answers = answer.first, n_answers + 1
     assert found == [row for row in range(ROWS) if row != 7]
@@ -586,10 +587,34 @@ def test_a_retry_on_a_full_disk_is_refused_and_the_full_disk_is_logged_once(
     scene.folder.close()
 
 
+@pytest.mark.parametrize("order", [0, JobReadFlags.BY_LOG])
+def test_a_map_runs_while_its_results_are_read_and_a_client_that_leaves_gets_the_answer(
+    bench: Bench, tmp_path: Path, order: int
+) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", is_attended=True), n_rows=4)
+    session = bench.recorder()[1]
+
+    def ask(number: int, verb: JobVerb, flags: int = 0) -> list[tuple[int, str]]:
+        request = JobRequest(number, verb, "orders", 0, flags)
+        scene.answers.clear()
+        bench.tell(scene.job, RequestJob(session, cast("Any", None), request, "tester"))
+        scene.run_all()
+        return [(each.number, each.reason) for each in scene.answers if each.status != JobAnswerKind.WAITS]
+
+    assert ask(1, JobVerb.READ, order) == []
+    assert ask(2, JobVerb.ATTEND) == [(2, "")]
+    assert scene.submitted() == {}
+    assert ask(3, JobVerb.READ, order | JobReadFlags.ATTEND) == []
+    assert sorted(scene.submitted()) == [0, 1, 2, 3]
+    assert ask(4, JobVerb.LEAVE) == [(3, "its client no longer needs the job"), (4, "")]
+    assert len(scene.balancer.take(WithdrawTask)) == 4
+    scene.folder.close()
+
+
 def test_a_read_before_a_forget_is_answered_with_the_existing_rows(repeatable: Scene) -> None:
     session = repeatable.bench.recorder()[1]
-    for number, (verb, amount) in enumerate(((JobVerb.READ, 100), (JobVerb.FORGET, 0))):
-        request = JobRequest(number, verb, "orders", 0, amount)
+    for number, verb in enumerate((JobVerb.READ, JobVerb.FORGET)):
+        request = JobRequest(number, verb, "orders")
         repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
     repeatable.run_all()
     assert [each.status for each in repeatable.answers] == [JobAnswerKind.ROWS, JobAnswerKind.KNOWN]
@@ -650,6 +675,10 @@ class Life:
         """tasks that workers have, by first row"""
         self.received_rows: dict[int, tuple[int, bytes]] = {}
         """results that clients have received"""
+        self.position = 0
+        """where a client continues that reads the log, whichever scheduler has made it"""
+        self.logged: set[int] = set()
+        """rows that this client has received"""
         self.n_runs = self.n_deaths = self.n_ranges = 0
 
     def settle(self) -> None:
@@ -677,9 +706,13 @@ class Life:
         for row, status, frames in read_rows(answer) if answer.status == JobAnswerKind.ROWS else ():
             received = (status, bytes(frames[0]))
             assert self.received_rows.setdefault(row, received) == received, "an acknowledged result has changed"
+            if answer.number == JobReadFlags.BY_LOG:
+                self.logged.add(row)
+        if answer.status == JobAnswerKind.ROWS and answer.number == JobReadFlags.BY_LOG:
+            self.position = answer.first
 
-    def ask(self, verb: JobVerb, first: int = 0, body: bytes = b"") -> None:
-        request = JobRequest(1, verb, "orders", first, 4096, body)
+    def ask(self, verb: JobVerb, first: int = 0, flags: int = 0) -> None:
+        request = JobRequest(flags, verb, "orders", first, flags)
         self.scene.bench.tell(self.scene.job, RequestJob(self.session, cast("Any", None), request, "tester"))
 
     def run_one(self) -> None:
@@ -721,7 +754,8 @@ class Life:
             self.scene.bench.advance(WRITE_SECONDS)
         elif what == "ask":
             first = self.chance.randrange(self.n_rows)
-            self.ask(*self.chance.choice(((JobVerb.READ, first), (JobVerb.READ, 0, b"s"))))
+            reads = ((first, 0), (0, JobReadFlags.ENDED_ONLY), (self.position, JobReadFlags.BY_LOG))
+            self.ask(JobVerb.READ, *self.chance.choice(reads))
         elif what == "retry":
             self.scene.writer.work()
             self.settle()  # answers to earlier requests
@@ -756,6 +790,13 @@ def test_no_acknowledged_row_is_submitted_again_whenever_the_scheduler_dies(
     record = JobRecord.open(life.scene.record.folder, writing=False)
     assert record.problems() == []
     record.close()
+    position = -1
+    while position != life.position:
+        position = life.position
+        life.ask(JobVerb.READ, position, JobReadFlags.BY_LOG)
+        life.scene.run_all()
+        life.settle()
+    assert life.logged == {*range(life.n_rows)}
     assert life.n_deaths
     assert life.n_ranges
     life.scene.folder.close()

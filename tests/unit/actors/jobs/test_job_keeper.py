@@ -220,7 +220,7 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
     assert job_places(expired.folder.path) == []
     assert expired.names() == []
     assert expired.catalog.seen == {}
-    request = JobRequest(3, JobVerb.READ, "orders", 0, 10, b"", record)
+    request = JobRequest(3, JobVerb.READ, "orders", 0, 0, b"", record)
     expired.answers.clear()
     expired.bench.tell(expired.ref, RequestJob(expired.session, cast("Any", None), request, "tester"))
     assert expired.answers[0].reason == (

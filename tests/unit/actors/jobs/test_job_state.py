@@ -1,4 +1,4 @@
-"""OpenRows: which rows of a job have ended, and which are next."""
+"""Which rows of a job have ended, and which are next."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def test_the_next_rows_are_those_neither_ended_nor_submitted(
     assert take_all(rows) == sorted(again)
     assert (rows.done + rows.failed, rows.n_open) == (len(ended), total - len(ended))
     assert rows.failed == sum(row % 2 for row in ended)
+    assert [row for each in rows.ended() for row in each] == sorted(ended)
     for row in range(total + 1):
         expected = 0
         while row + expected in ended and expected < 4:
@@ -83,6 +84,7 @@ def test_rows_loaded_from_a_record_continue_where_they_were() -> None:
     ranges = (RowRange(0, 3, b"", done=3), RowRange(3, 3, b"", done=1, failed=1), RowRange(6, 2, b""))
     rows = OpenRows(ranges, {3: bytearray((1, 0, 1))})
     assert (rows.rows, rows.done, rows.failed) == (8, 4, 1)
+    assert list(rows.ended()) == [range(3), range(3, 4), range(5, 6)]
     assert take_all(rows) == [4, 6, 7]
     assert rows.ended_from(0, 100) == 4
 

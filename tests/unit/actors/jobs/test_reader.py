@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from scaler.actors.jobs.job import JobActor
-from scaler.actors.jobs.job_reads import ATTEND, SCAN
 from scaler.actors.jobs.reader import ENDING_SECONDS, IDLE_SECONDS, JobReader
 from scaler.actors.messages.jobs import ReaderLeft
 from scaler.client.jobs.job_requests import read_rows
@@ -22,13 +21,14 @@ from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
 from scaler.jobs.record import DONE, JobRecord, JobTerms, RowResult
 from scaler.jobs.values import RowArguments, pack, pack_rows
-from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobReadFlags, JobRequest, JobVerb
 from scaler.wire.messages.common import TaskStatus
 from tests.support.bench import Bench
 from tests.support.job_scene import Scene
 from tests.support.processes import open_memory
 
 N_ROWS, RANGE = 12, 5
+ATTEND, BY_LOG, ENDED_ONLY = JobReadFlags
 TERMS = JobTerms("orders", "tester", b"12345678", b"f" * 16, "price", keep_seconds=1e9, created=1.0)
 KNOWN, ROWS, REFUSED, NOT_FOUND = (
     JobAnswerKind.KNOWN,
@@ -93,7 +93,6 @@ def info(scene: Scene) -> dict[str, Any]:
 
 READING = {
     JobVerb.READ,
-    JobVerb.READ_NEW,
     JobVerb.SHOW,
     JobVerb.FAILURES,
     JobVerb.DIGESTS,
@@ -106,7 +105,7 @@ READING = {
 def test_requests_that_change_a_job_in_use_are_refused_and_name_its_program(scene: Scene, verb: JobVerb) -> None:
     assert scene.ask(1, verb) == [(1, REFUSED)]
     assert scene.answers[0].reason == USED
-    assert scene.ask(2, JobVerb.READ, 10, ATTEND) == [(2, REFUSED)], "a map needs the job to run"
+    assert scene.ask(2, JobVerb.READ, ATTEND) == [(2, REFUSED)], "a map needs the job to run"
     assert scene.ask(3, JobVerb.LEAVE) == [(3, KNOWN)]
     assert scene.catalog.unanswered == {}
 
@@ -115,25 +114,26 @@ def test_rows_are_read_as_they_reach_the_disk(scene: Scene, other: OtherProgram)
     first = info(scene)
     about = {"state": "open", "rows": N_ROWS, "done": 0, "sealed": True, "programs": ["prices.py 4711"]}
     assert first.items() >= about.items()
-    assert scene.ask(1, JobVerb.READ, 10) == []
+    assert scene.ask(1, JobVerb.READ) == []
     assert scene.ask(2, JobVerb.SHOW, 1) == [], "it has not ended"
-    log = bytes.fromhex(first["log"])
-    assert scene.ask(3, JobVerb.READ_NEW, 10, log) == []
+    assert scene.ask(3, JobVerb.READ, BY_LOG) == []
     other.end(1, 2)
     scene.answers.clear()
     scene.pass_time(1)
     assert [(each.number, each.status) for each in scene.answers] == [(3, ROWS)]
     assert read(scene) == {1: b"value 1", 2: b"value 2"}
-    assert info(scene)["done"] == info(scene)["logged"] == 2
-    assert scene.ask(4, JobVerb.READ, 10, SCAN) == [(4, ROWS)]
+    position = scene.answers[-1].first
+    assert info(scene)["done"] == 2
+    assert scene.ask(4, JobVerb.READ, ENDED_ONLY) == [(4, ROWS)]
     assert read(scene) == {1: b"value 1", 2: b"value 2"}
     other.end(0, 7)
     scene.answers.clear()
     scene.pass_time(1)
     assert [(each.number, each.status) for each in scene.answers] == [(1, ROWS)]
     assert read(scene) == {0: b"value 0", 1: b"value 1", 2: b"value 2"}
-    assert scene.ask(5, JobVerb.READ_NEW, 10, log, first=2) == [(5, ROWS)]
+    assert scene.ask(5, JobVerb.READ, BY_LOG, first=position) == [(5, ROWS)]
     assert read(scene) == {0: b"value 0", 7: b"value 7"}
+    position = scene.answers[-1].first
     other.end(5, status=TaskStatus.FAILED)
     assert scene.ask(6, JobVerb.FAILURES, 10) == [(6, ROWS)]
     assert list(read(scene)) == [5]
@@ -149,22 +149,27 @@ def test_rows_are_read_as_they_reach_the_disk(scene: Scene, other: OtherProgram)
     scene.answers.clear()
     scene.pass_time(1)
     assert [(each.number, each.status) for each in scene.answers] == [(2, KNOWN)]
-    assert scene.ask(9, JobVerb.READ_NEW, 20, log, first=4) == [(9, ROWS)]
+    assert scene.ask(9, JobVerb.READ, BY_LOG, first=position) == [(9, ROWS)]
     assert sorted(read(scene)) == [3, 4, 5, 6, 8, 9, 10, 11]
-    assert scene.ask(10, JobVerb.READ_NEW, 20, log, first=12) == [(10, ROWS)]
-    assert scene.ask(11, JobVerb.READ, 20, first=12) == [(11, ROWS)]
-    assert read(scene) == {}, "no further row ends"
+    for number, flags, end in ((10, BY_LOG, scene.answers[-1].first), (11, 0, 12)):
+        assert scene.ask(number, JobVerb.READ, flags, first=end) == [(number, ROWS)]
+        assert (read(scene), scene.answers[-1].first) == ({}, end), "no further row ends"
     assert other.record.state == DONE
 
 
 def test_a_row_that_ends_while_an_earlier_row_runs_again_is_not_missed(scene: Scene, other: OtherProgram) -> None:
     other.end(0, status=TaskStatus.FAILED)
-    log = bytes.fromhex(info(scene)["log"])
+    assert scene.ask(1, JobVerb.READ, BY_LOG) == [(1, ROWS)]
+    assert read(scene) == {0: b"value 0"}
     with other as record:
         record.reopen_failed()
     other.end(1)
-    assert scene.ask(1, JobVerb.READ_NEW, 10, log) == [(1, ROWS)]
+    assert scene.ask(2, JobVerb.READ, BY_LOG, first=scene.answers[-1].first) == [(2, ROWS)]
     assert read(scene) == {1: b"value 1"}
+    assert scene.ask(3, JobVerb.READ, BY_LOG, first=scene.answers[-1].first) == []
+    other.end(0)
+    scene.pass_time(1)
+    assert read(scene) == {0: b"value 0"}, "it has ended again"
 
 
 def test_results_of_other_work_or_of_another_job_are_never_returned(scene: Scene, other: OtherProgram) -> None:
@@ -172,19 +177,19 @@ def test_results_of_other_work_or_of_another_job_are_never_returned(scene: Scene
     found = info(scene)
     record_id = bytes.fromhex(found["record"])
     handle = record_id + found["work"].to_bytes(4, "little")
-    assert scene.ask(1, JobVerb.READ, 1, record=handle) == [(1, ROWS)]
+    assert scene.ask(1, JobVerb.READ, record=handle) == [(1, ROWS)]
     with other as record:
         record.add_version(replace(record.terms, program="prices.py", work=7, prefix=b"87654321"))
-    assert scene.ask(2, JobVerb.READ, 1, record=handle) == [(2, JobAnswerKind.CONFLICT)]
+    assert scene.ask(2, JobVerb.READ, record=handle) == [(2, JobAnswerKind.CONFLICT)]
     assert scene.answers[0].reason == "prices.py has changed the job 'orders': look it up again"
     other.folder.remove(other.record)
     other.record = other.folder.create(replace(TERMS, prefix=b"abcdefgh"), "prices.py 4711")
-    assert scene.ask(3, JobVerb.READ, 1, record=record_id) == [(3, NOT_FOUND)]
+    assert scene.ask(3, JobVerb.READ, record=record_id) == [(3, NOT_FOUND)]
     assert info(scene)["record"] == b"abcdefgh".hex()
 
 
 def test_requests_move_to_the_actor_of_the_job_when_the_lock_is_free(scene: Scene, other: OtherProgram) -> None:
-    assert scene.ask(1, JobVerb.READ, 10) == []
+    assert scene.ask(1, JobVerb.READ) == []
     assert type(reader_of(scene)) is JobReader
     other.end(0)
     other.folder.shut(other.record)
@@ -202,7 +207,7 @@ def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
 ) -> None:
     other = OtherProgram(tmp_path / "jobs", terms=replace(TERMS, is_attended=True))
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
-    assert scene.ask(1, JobVerb.READ, 10) == []
+    assert scene.ask(1, JobVerb.READ) == []
     other.folder.shut(other.record)
     scene.pass_time(1)
     assert [(each.number, each.status) for each in scene.answers] == [(1, JobAnswerKind.WAITS)]
@@ -211,7 +216,7 @@ def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
     assert reason.startswith("no program waits for it: a job of map runs only while its program does")
     scene.pass_time(2 * IDLE_SECONDS)
     late = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True, name="late")
-    assert late.ask(2, JobVerb.READ, 10) == [(2, JobAnswerKind.WAITS)], "the first request finds the job free"
+    assert late.ask(2, JobVerb.READ) == [(2, JobAnswerKind.WAITS)], "the first request finds the job free"
     assert not scene.folder.is_used(other.record.folder)
     other.record = other.folder.open(other.record.folder, "prices.py 4712")
     other.end(0)
@@ -221,8 +226,8 @@ def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
     assert [(each.number, each.status) for each in late.answers] == [(2, ROWS)]
     assert info(scene)["programs"] == ["prices.py 4712"]
     other.folder.shut(other.record)
-    late.send(JobRequest(3, JobVerb.READ, "orders", 1, 10))
-    assert late.ask(4, JobVerb.READ, 10, ATTEND, first=1) == [(3, JobAnswerKind.WAITS)], "its own map takes the lock"
+    late.send(JobRequest(3, JobVerb.READ, "orders", 1))
+    assert late.ask(4, JobVerb.READ, ATTEND, first=1) == [(3, JobAnswerKind.WAITS)], "its own map takes the lock"
     assert type(reader_of(late)) is JobActor
     assert {each.request.number for _, each in late.catalog.unanswered.values()} == {3, 4}
     for each in (scene, late):
@@ -261,7 +266,7 @@ def test_a_request_waits_a_limited_time_for_an_ended_program_to_release_the_lock
     assert scene.answers == []
     scene.pass_time(2)
     assert [(each.number, each.reason) for each in scene.answers] == [(1, USED)]
-    assert scene.ask(2, JobVerb.READ, 10) == [], "it can be read meanwhile"
+    assert scene.ask(2, JobVerb.READ) == [], "it can be read meanwhile"
     other.folder.close()
     assert scene.ask(3, JobVerb.CANCEL) == [(3, KNOWN), (2, ROWS)]
     scene.folder.close()
@@ -270,7 +275,7 @@ def test_a_request_waits_a_limited_time_for_an_ended_program_to_release_the_lock
 def test_a_job_is_reserved_for_a_limited_time_for_a_program_whose_scheduler_was_killed(
     scene: Scene, other: OtherProgram
 ) -> None:
-    assert scene.ask(1, JobVerb.READ, 10) == []
+    assert scene.ask(1, JobVerb.READ) == []
     for _ in range(2):
         other.record.close()
         [lock] = other.folder._locks.values()
@@ -297,7 +302,7 @@ def test_a_job_is_reserved_for_a_limited_time_for_a_program_whose_scheduler_was_
 
 def test_a_client_that_left_and_a_job_that_is_not_read_take_no_memory(scene: Scene) -> None:
     before = open_memory(scene.folder.path)
-    assert scene.ask(1, JobVerb.READ, 10) == []
+    assert scene.ask(1, JobVerb.READ) == []
     scene.bench.tell(scene.ref, ReaderLeft(scene.session))
     scene.pass_time(2 * IDLE_SECONDS + 1)
     assert scene.keeper._jobs == {}
@@ -327,7 +332,7 @@ def test_jobs_in_the_folder_of_another_scheduler_can_be_read_and_new_jobs_are_re
     scheduler.shut(record)
     scheduler.close()
     assert info(scene)["rows"] == 0, "it is read while the scheduler starts again"
-    assert scene.ask(1, JobVerb.READ, 10) == [(1, JobAnswerKind.WAITS)]
+    assert scene.ask(1, JobVerb.READ) == [(1, JobAnswerKind.WAITS)]
     assert scene.answers[0].reason == "the scheduler at tcp://h:1, process 7 has ended: retry() runs it here"
     scheduler = JobFolder(tmp_path / "jobs", holder=Holder(1, "the scheduler at tcp://h:1, process 7"))
     scheduler.remove(scheduler.open(record.folder))

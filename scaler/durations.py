@@ -1,6 +1,7 @@
 """Durations: estimates the run time of tasks from ended tasks of the same function.
 
-Used by the scheduler and by the slots of workers to decide how many tasks to prefetch.
+Used by the scheduler and by the slots of workers to decide how many tasks to prefetch, and by maps and jobs to decide
+how many rows travel together.
 """
 
 from __future__ import annotations

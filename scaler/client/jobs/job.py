@@ -401,7 +401,8 @@ class Job:
             at = response.first
             # prefetch while these rows are read
             question = self._sent(self._ask(JobVerb.READ, at, flags, work=work))
-            yield from (end for end in read_rows(response) if seen is None or _is_new(seen, end.row))
+            ends = read_rows(response)
+            yield from ends if seen is None else (end for end in ends if _is_new(seen, end.row))
 
     def _check_end(self, n_rows: int) -> None:
         """Raise an error if the job stopped, or was cancelled before all its rows ended."""

@@ -10,8 +10,8 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -170,38 +170,38 @@ def _opened(opening: Callable[[], Opening], items: Items) -> Job:
 def results(job: Job, max_failures: float | None, return_exceptions: bool, progress: bool = False) -> list[Any]:
     """Return the results of the job of a map, in row order. Raises the error of a failed row, as `Client.map` does."""
     found: list[Any] = []
-    is_tolerant = return_exceptions or max_failures is not None
-    try:
-        with job.new_bar() if progress else nullcontext() as bar:
-            draw = None if bar is None else bar.draw
-            for _, value in values_of(job.read(0, JobReadFlags.ATTEND, job.deadline, draw), is_tolerant):
+    with job.new_bar() if progress else nullcontext() as bar:
+        draw = None if bar is None else bar.draw
+        with closing(_read(job, 0, max_failures, return_exceptions, draw)) as values:
+            for value in values:
                 found.append(value)
                 if bar is not None and not len(found) % 256:
                     bar.draw()
-            if bar is not None:
-                bar.info = job.heard
-    except TooManyFailuresError as error:
-        raise_first(error, max_failures)
-        raise
-    finally:
-        job.leave()
+        if bar is not None:
+            bar.info = job.heard
     return found
 
 
 def results_as_they_come(job: Job, max_failures: float | None, return_exceptions: bool) -> Iterator[Any]:
     """Iterate over the results of the job of a map, in the order of completion. Raises as `results` does."""
+    return _read(job, JobReadFlags.BY_LOG, max_failures, return_exceptions)
+
+
+def _read(
+    job: Job, order: int, max_failures: float | None, return_exceptions: bool, draw: Callable[[], None] | None = None
+) -> Generator[Any, None, None]:
     is_tolerant = return_exceptions or max_failures is not None
-    flags = JobReadFlags.ATTEND | JobReadFlags.BY_LOG
     try:
-        yield from (value for _, value in values_of(job.read(0, flags, job.deadline), is_tolerant))
+        found = job.read(0, order | JobReadFlags.ATTEND, job.deadline, draw)
+        yield from (value for _, value in values_of(found, is_tolerant))
     except TooManyFailuresError as error:
-        raise_first(error, max_failures)
+        _raise_first(error, max_failures)
         raise
     finally:
         job.leave()
 
 
-def raise_first(error: TooManyFailuresError, max_failures: float | None) -> None:
+def _raise_first(error: TooManyFailuresError, max_failures: float | None) -> None:
     """Raise the exception of the first failed row, with its own cause, unless `max_failures` allows failures."""
     first = error.__cause__
     if first is not None and max_failures is None:

@@ -43,6 +43,14 @@ class JobMissingError(JobError):
     """The scheduler has no job of this name, or has another job of this name than the client knows."""
 
 
+_ERRORS: dict[int, type[JobError]] = {
+    JobAnswerKind.CHANGED: JobChangedError,
+    JobAnswerKind.CONFLICT: JobConflictError,
+    JobAnswerKind.NOT_FOUND: JobMissingError,
+    JobAnswerKind.REFUSED: JobError,
+}
+
+
 class RowEnd(NamedTuple):
     """The outcome of a row. `status` is a `TaskStatus`."""
 
@@ -79,14 +87,9 @@ def seconds_left(deadline: float | None) -> float:
 
 def checked(response: JobResponse) -> JobResponse:
     """Return an answer. Raises `JobConflictError` or `JobError` if it is a conflict, a refusal, or "not found"."""
-    if response.status == JobAnswerKind.CHANGED:
-        raise JobChangedError(response.reason)
-    if response.status == JobAnswerKind.CONFLICT:
-        raise JobConflictError(response.reason)
-    if response.status == JobAnswerKind.NOT_FOUND:
-        raise JobMissingError(response.reason)
-    if response.status == JobAnswerKind.REFUSED:
-        raise JobError(response.reason)
+    error = _ERRORS.get(response.status)
+    if error is not None:
+        raise error(response.reason)
     return response
 
 

@@ -17,35 +17,33 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 
-def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
-    """Return an answer with the state of a job."""
-    return JobResponse(request.number, JobAnswerKind.KNOWN, 0, 0, json.dumps(info).encode())
-
-
-def refused(request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerKind.REFUSED) -> JobResponse:
-    """Return a refusal. `reason`: a sentence that says why the request is refused."""
-    return JobResponse(request.number, status, 0, 0, b"", reason[:1000])
-
-
-def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
-    """Return an answer with frames, facts or both. An answer with neither acknowledges the request."""
+def known(request: JobRequest, facts: Mapping[str, Any] | None = None, frames: Sequence[Any] = ()) -> JobResponse:
+    """Return an answer with facts, such as the state of a job, or frames. One with neither acknowledges the request."""
     body = json.dumps(facts or {}).encode()
-    return JobResponse(request.number, JobAnswerKind.KNOWN, request.first, 0, body, "", tuple(frames))
+    return JobResponse(request.number, JobAnswerKind.KNOWN, 0, 0, body, "", tuple(frames))
+
+
+def refused(
+    request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerKind.REFUSED, row: int = 0
+) -> JobResponse:
+    """Return a refusal.
+
+    Args:
+        reason: a sentence that says why the request is refused.
+        row: the row that differs from the stored row, if `status` is `CONFLICT`.
+    """
+    return JobResponse(request.number, status, row, 0, b"", reason[:1000])
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
     """Return an answer that says that the request has to wait. `reason`: why the job is idle; empty if the job runs."""
-    return JobResponse(request.number, JobAnswerKind.WAITS, 0, 0, b"", reason[:1000])
+    return refused(request, reason, JobAnswerKind.WAITS)
 
 
-def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
-    """Return the refusal of a row that differs from the stored row."""
-    return JobResponse(request.number, JobAnswerKind.CONFLICT, row, 0, b"", reason[:1000])
-
-
-def changed(request: JobRequest, reason: str) -> JobResponse:
-    """Return the refusal of a request by a client that has compared an earlier state of the job."""
-    return JobResponse(request.number, JobAnswerKind.CHANGED, 0, 0, b"", reason[:1000])
+def changed_by_another(request: JobRequest, terms: JobTerms) -> JobResponse:
+    """Return the refusal of a request by a client that knows an earlier work of the job."""
+    reason = f"{terms.program or 'another program'} has changed the job {request.name!r}: look it up again"
+    return refused(request, reason, JobAnswerKind.CONFLICT)
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
@@ -59,8 +57,7 @@ def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResp
         is_gone = request.verb == JobVerb.FORGET
         return known(request) if is_gone else refused(request, reason, JobAnswerKind.NOT_FOUND)
     if work and int.from_bytes(work, "little") != terms.work:
-        program = terms.program or "another program"
-        return conflict(request, 0, f"{program} has changed the job {request.name!r}: look it up again")
+        return changed_by_another(request, terms)
     return None
 
 

@@ -220,7 +220,6 @@ class JobActor(Actor):
             self.enter(*state)
         else:
             self._state.lose(damaged)
-            self._requests.reading.log.add(rows)  # their results may have been left out of answers
             logger.error("the job %s: rows cannot run again: %s", self._state.terms.name, error)
         self._requests.answer_parked()
         self.continue_soon()
@@ -385,14 +384,15 @@ class JobActor(Actor):
 
     @handles(TaskResult)
     def _ended(self, result: TaskResult) -> None:
+        if self._tasks.end(index_of(result.task_id)):
+            self._take(result)
+
+    def _take(self, result: TaskResult) -> None:
+        """Keep the result of a task that has ended, or of some of its rows."""
         if result.duration_us:
             self._sizes.learn(result.rows or 1, result.duration_us)
-        if not result.rows:
-            self._keep(result.task_id, result.status, (result.payload,), result.duration_us)
-            return
-        if self._tasks.end(index_of(result.task_id)):
-            for piece in pieces_of(result):
-                self._end(piece)
+        for piece in pieces_of(result):
+            self._end(piece)
 
     @handles(RangeEnded)
     def _range_ended(self, ended: RangeEnded) -> None:
@@ -402,10 +402,7 @@ class JobActor(Actor):
         if is_canceled is None:
             return
         for result in ended.results:
-            if result.duration_us:
-                self._sizes.learn(result.rows or 1, result.duration_us)
-            for piece in pieces_of(result):
-                self._end(piece)
+            self._take(result)
         for returned in ended.returned:
             if is_canceled:
                 self._rows.requeue(index_of(returned.spec.task_id), returned.spec.rows or 1)
@@ -503,8 +500,7 @@ class JobActor(Actor):
         job_state = self._state
         job_state.size_bytes, job_state.changed, job_state.duration_us = known
         self._submitted.have_ended(results)
-        for new in job_state.end(results):
-            self._requests.reading.log.add(new)
+        job_state.end(results)
         self.look()
         self._requests.answer_parked()
         self.continue_soon()

@@ -7,16 +7,13 @@ results on disk are announced.
 from __future__ import annotations
 
 import struct
-from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
-from scaler.actors.jobs.answers import info_of, known
+from scaler.actors.jobs.answers import known
 from scaler.actors.jobs.job_state import JobState
 from scaler.actors.messages.jobs import RequestJob
-from scaler.ids import random_id
 from scaler.jobs.record import JobRecord, RowResult
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import RowArguments, pack_sizes
@@ -28,9 +25,6 @@ READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 
 FAILURES_MOST = 1000
 
-POSITION_BITS = 32
-"""The low bits of a position in a log: how many rows come before it. The other bits have the number of the log."""
-
 RESULT_HEAD = struct.Struct("<QIBI")
 """The head of the result of some rows: first row, number of rows, status, number of frames. The frame sizes follow."""
 
@@ -38,48 +32,6 @@ NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
 """A generator that yields pairs (an order for the job writer, the error text if it fails) and receives each result."""
-
-
-class EndedLog:
-    """The ended rows of a job, in the order in which a scheduler has found them: those that had ended when it opened
-    the job, in row order, then the others as their results are written to disk. A row that runs again and ends again
-    is added again. Takes 12 bytes for consecutive rows.
-    """
-
-    def __init__(self, ended: Iterable[range]) -> None:
-        self._number = int.from_bytes(random_id()[:4], "little")
-        """a random number, by which positions in the logs of other schedulers are recognised"""
-        self._firsts, self._ends = array("Q"), array("I")
-        """for each group of consecutive rows: its first row, and the number of rows of the log up to its end"""
-        self._next = 0
-        """the row after the last one"""
-        for rows in ended:
-            self.add(rows)
-
-    def add(self, rows: Iterable[int]) -> None:
-        """Add rows whose results are on disk."""
-        for each in (rows,) if isinstance(rows, range) else (range(row, row + 1) for row in rows):
-            if not self._firsts or each.start != self._next:
-                self._firsts.append(each.start)
-                self._ends.append(self._ends[-1] if self._ends else 0)
-            self._ends[-1] += len(each)
-            self._next = each.stop
-
-    def place(self, position: int) -> int:
-        """Return a position in this log; its beginning for a position in another log."""
-        begin = self._number << POSITION_BITS
-        return position if position >> POSITION_BITS == self._number else begin
-
-    def rows(self, position: int, most: int) -> list[range]:
-        """Return the rows from a position on, at most `most` rows."""
-        begin, found = position % 2**POSITION_BITS, list[range]()
-        at = bisect_right(self._ends, begin)
-        while most > 0 and at < len(self._ends):
-            n_rows = min(most, self._ends[at] - begin)
-            first = self._firsts[at] + begin - (self._ends[at - 1] if at else 0)
-            found.append(range(first, first + n_rows))
-            begin, most, at = begin + n_rows, most - n_rows, at + 1
-        return found
 
 
 class JobReads:
@@ -103,7 +55,6 @@ class JobReads:
         self.parked: list[RequestJob] = []
         self.to_run_again: set[int] = set()
         """rows that run again because their results on disk are damaged; these results are not returned"""
-        self.log = EndedLog(job_state.rows.ended())
         self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
@@ -156,8 +107,8 @@ class JobReads:
     def _rows_at(self, position: int, flags: int) -> tuple[int, list[range]]:
         """Return a position at which to read, and the rows there that may have ended, at most `READ_ROWS` rows."""
         if flags & JobReadFlags.BY_LOG:
-            at = self.log.place(position)
-            return at, self.log.rows(at, READ_ROWS)
+            at = self._state.log.place(position)
+            return at, self._state.log.rows(at, READ_ROWS)
         rows = self._state.rows
         if flags & JobReadFlags.ENDED_ONLY:
             count = max(0, min(READ_ROWS, rows.rows - position))
@@ -182,7 +133,7 @@ class JobReads:
             ended = yield record.counts_by_version, NOT_READ
             info["versions"] = [[each.version, ended.get(each.version, 0), each.program, each.created]
                                 for each in record.versions]  # fmt: skip
-        self._reply(asked, info_of(asked.request, info))
+        self._reply(asked, known(asked.request, info))
 
     def info(self, reason: str, programs: Iterable[str]) -> dict[str, Any]:
         """Return the state of the job, for clients. `reason`: why the job is idle, unless the record has a reason."""
@@ -209,20 +160,20 @@ class JobReads:
         """Answer with the digests of the rows of a range, and one byte per row that says whether the row has ended."""
         record, first = self._record, asked.request.first
         found = yield lambda: (record.row_digests(first), bytes(record.ended_rows(first))), "digests cannot be read"
-        self._reply(asked, known(asked.request, found))
+        self._reply(asked, known(asked.request, frames=found))
 
     def read_arguments(self, asked: RequestJob) -> Steps:
         """Answer with the arguments of one row (block, object ids, frames) and with facts about its call."""
         record, row = self._record, asked.request.first
         found = yield lambda: (record.arguments_of(row), _call_of(record, row)), "arguments cannot be read"
         (payload, object_ids, frames), call = found
-        self._reply(asked, known(asked.request, (payload, object_ids, *frames), call))
+        self._reply(asked, known(asked.request, call, (payload, object_ids, *frames)))
 
     def read_stored(self, asked: RequestJob) -> Steps:
         """Answer with the frames of a function, or of a value that rows use."""
         object_id = asked.request.body
         found = yield lambda: self._record.object(object_id), "a part of the job cannot be read"
-        self._reply(asked, known(asked.request, found.frames))
+        self._reply(asked, known(asked.request, frames=found.frames))
 
 
 _VERBS: dict[int, Callable[[JobReads, RequestJob], Steps | None]] = {

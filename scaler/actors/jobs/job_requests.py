@@ -11,17 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from scaler.actors.jobs.answers import (
-    changed,
-    conflict,
-    info_of,
-    other_job,
-    refused,
-    term_of,
-    terms_of,
-    token_of,
-    waits,
-)
+from scaler.actors.jobs.answers import changed_by_another, known, other_job, refused, term_of, terms_of, token_of, waits
 from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import NOT_READ, JobReads, Steps, attends
 from scaler.actors.jobs.job_state import JobState
@@ -57,7 +47,6 @@ NO_PROGRAM = "no program waits for it: a job of map runs only while its program 
 CHANGED = "another program has changed the job in the meantime"
 RUNNING = "its rows may be running"
 ANEW = 'forget the job, or run its program again with on_change="restart"'
-FORGOTTEN = "it was forgotten"
 
 
 class JobRevisionError(Exception):
@@ -130,12 +119,12 @@ class JobRequests:
         self._programs: dict[ActorRef, JobProgram] = {}
         self.reading = JobReads(record, job_state, self._reply, self._park, self._info)
         self._refused_calls: set[bytes] = set()
-        self._deferred: list[RequestJob] = []
-        """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self._reported_idle = ""
         """why the job was idle when parked requests were last examined"""
         self.is_closing = False
-        """whether the record is being closed or replaced; requests are deferred and nothing else is written"""
+        """whether the record is being closed or replaced: nothing else is written, and further requests are parked. If
+        that succeeds, the job keeper answers the parked requests
+        """
         self._verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             JobVerb.OPEN: self._open,
             JobVerb.ROWS: self._take_rows,
@@ -177,7 +166,7 @@ class JobRequests:
     def ask(self, asked: RequestJob) -> None:
         """Answer a request, now or later."""
         if self.is_closing:
-            self._deferred.append(asked)
+            self.reading.parked.append(asked)
             return
         other = other_job(asked.request, self._record.record_id, self._state.terms)
         if other is not None:
@@ -186,11 +175,6 @@ class JobRequests:
         steps = self._verbs[asked.request.verb](asked)
         if steps is not None:
             self._run_steps(asked, steps)
-
-    def _changed_by(self) -> str:
-        """Return a sentence that says who changed the job, for a client that knows an earlier revision."""
-        terms = self._state.terms
-        return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
 
     def _run_steps(self, asked: RequestJob, steps: Steps, value: Any = None) -> None:
         try:
@@ -293,7 +277,7 @@ class JobRequests:
             return {"ranges": ranges, "objects": objects, "damaged": damaged, "revision": record.revision}
 
         more = yield read, "the job cannot be read"
-        self._reply(asked, info_of(asked.request, {**self._info(), **more}))
+        self._reply_known(asked, **more)
 
     def _check_revision(self, revision: int) -> None:
         """Raise `JobRevisionError` unless a client has compared this revision. Called by the job writer."""
@@ -345,7 +329,7 @@ class JobRequests:
 
     def _attend(self, asked: RequestJob) -> None:
         self._note_program(asked, needs_run=False)
-        self._reply(asked, info_of(asked.request, self._info()))
+        self._reply_known(asked)
 
     def _park_or_refuse(self, asked: RequestJob) -> None:
         if self._state.trouble:
@@ -356,8 +340,11 @@ class JobRequests:
     def _info(self) -> dict[str, Any]:
         return self.reading.info(self.why_idle(), (each.label for each in self._programs.values()))
 
+    def _reply_known(self, asked: RequestJob, **more: Any) -> None:
+        self._reply(asked, known(asked.request, {**self._info(), **more}))
+
     def _reply_stored(self, asked: RequestJob) -> None:
-        self._reply(asked, info_of(asked.request, self._info()))
+        self._reply_known(asked)
         self.answer_parked()
         self._job.continue_soon()
 
@@ -409,7 +396,7 @@ class JobRequests:
             self._park_or_refuse(asked)
             return
         if self.is_running or len(request.frames) != 2:
-            self._reply(asked, conflict(request, request.first, RUNNING))
+            self._reply(asked, refused(request, RUNNING, JobAnswerKind.CONFLICT, request.first))
             return
         digests, block = request.frames
         token, digest = request.body[:TOKEN_BYTES], request.body[TOKEN_BYTES:]
@@ -427,7 +414,7 @@ class JobRequests:
 
         dropped, n_done, revision = yield replace_rows, NOT_KEPT
         self._job.reopen(dropped, n_done)
-        self._reply(asked, info_of(request, {**self._info(), "revision": revision}))
+        self._reply_known(asked, revision=revision)
         self._job.continue_soon()
 
     @property
@@ -456,7 +443,7 @@ class JobRequests:
 
     def _truncate(self, asked: RequestJob) -> Steps:
         if self.is_running:
-            self._reply(asked, conflict(asked.request, asked.request.first, RUNNING))
+            self._reply(asked, refused(asked.request, RUNNING, JobAnswerKind.CONFLICT, asked.request.first))
             return
         record, request = self._record, asked.request
 
@@ -474,7 +461,7 @@ class JobRequests:
         """End this actor; the next one opens the record and rebuilds its tables."""
         self.is_closing = True
         self._catalog.fresh.add(self._record.folder)
-        self._reply(asked, info_of(asked.request, {**self._info(), "revision": revision}))
+        self._reply_known(asked, revision=revision)
         self._job.stop_now()
 
     def _why_no_version(self, asked: RequestJob) -> str:
@@ -490,22 +477,22 @@ class JobRequests:
 
     def _new_terms(self, asked: RequestJob) -> JobTerms | None:
         """Return the terms of a new version. If the version cannot begin, or has begun, answer so and return None."""
-        request, known, same_rows = asked.request, self._state.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
+        request, former, same_rows = asked.request, self._state.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
         why = self._why_no_version(asked)
         if why:
             self._reply(asked, refused(request, why))
             return None
         try:
-            work = known.work if request.amount & JobOpenFlags.SAME_WORK else known.version + 1
-            terms = replace(terms_of(asked, known.owner, self._read_options, known.keep_seconds), work=work)
+            work = former.work if request.amount & JobOpenFlags.SAME_WORK else former.version + 1
+            terms = replace(terms_of(asked, former.owner, self._read_options, former.keep_seconds), work=work)
         except (ValueError, ProtocolError) as error:
             self._reply(asked, refused(request, f"its terms cannot be read: {error}"))
             return None
-        if terms.token and terms.token == known.token:  # it has begun, and the answer was lost
-            self._reply(asked, info_of(request, {**self._info(), "revision": self._record.revision}))
+        if terms.token and terms.token == former.token:  # it has begun, and the answer was lost
+            self._reply_known(asked, revision=self._record.revision)
             return None
-        if same_rows and request.first != known.work:
-            self._reply(asked, conflict(request, 0, self._changed_by()))
+        if same_rows and request.first != former.work:
+            self._reply(asked, changed_by_another(request, former))
             return None
         return terms
 
@@ -608,15 +595,13 @@ class JobRequests:
 
         def is_gone(_nothing: None) -> None:
             self._catalog.seen.pop(record.folder, None)
-            for parked in self.reading.take_parked():
-                self._reply(parked, refused(parked.request, FORGOTTEN, JobAnswerKind.NOT_FOUND))
 
         self._close(asked, lambda: folder.remove(record), is_gone)
 
     def _give(self, asked: RequestJob) -> None:
         folder, record, owner = self._catalog.folder, self._record, asked.request.body.decode(errors="replace")
         if owner == self._state.terms.owner:  # it was given before, and the answer was lost
-            self._reply(asked, info_of(asked.request, self._info()))
+            self._reply_known(asked)
             return
         if self._state.lockout is not None and self._job.is_settling():
             self._park(asked)
@@ -644,7 +629,7 @@ class JobRequests:
                 self._stay_open(asked, refused(asked.request, str(error)))
                 return
             is_done(value)
-            self._reply(asked, info_of(asked.request, self._info()))
+            self._reply_known(asked)
             self._job.stop_now()
 
         self._job.order(order, then, alone=True)
@@ -653,16 +638,14 @@ class JobRequests:
         """Refuse a request whose change to the record has failed, and continue."""
         self.is_closing = False
         self._reply(asked, answer)
-        deferred, self._deferred = self._deferred, []
-        for each in deferred:
-            self.ask(each)
+        self.answer_parked()
         self._job.continue_soon()
 
     def _leave(self, asked: RequestJob) -> None:
         for left in self.reading.take_attending(asked.session):
             self._reply(left, refused(left.request, "its client no longer needs the job"))
         self._detach(asked.session)
-        self._reply(asked, info_of(asked.request, self._info()))
+        self._reply_known(asked)
 
     def leave(self, session: ActorRef) -> None:
         """Forget a client that has left."""
@@ -679,7 +662,7 @@ class JobRequests:
 def _failed(request: JobRequest, error: BaseException, failing: str) -> JobResponse:
     """Return the answer to a request whose order has failed. `failing`: what has failed, for people."""
     if isinstance(error, RowsDiffer):
-        return conflict(request, error.row, str(error))
-    return (
-        changed(request, str(error)) if isinstance(error, JobRevisionError) else refused(request, f"{failing}: {error}")
-    )
+        return refused(request, str(error), JobAnswerKind.CONFLICT, error.row)
+    if isinstance(error, JobRevisionError):
+        return refused(request, str(error), JobAnswerKind.CHANGED)
+    return refused(request, f"{failing}: {error}")

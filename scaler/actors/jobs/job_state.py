@@ -1,4 +1,4 @@
-"""JobState: one job in memory: its state, its size, and which rows are open, submitted or ended.
+"""JobState: one job in memory: its state, its size, which rows are open, submitted or ended, and the log of ended rows.
 
 Created by the job keeper and the job reader, changed by the job, and read by the handlers of requests. It holds numbers
 only, and does not access the disk. Arguments are read a range at a time; results are in the record.
@@ -7,11 +7,13 @@ only, and does not access the disk. Arguments are read a range at a time; result
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from scaler.ids import random_id
 from scaler.jobs.failures import exceeds, too_many
 from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, JobSummary, RowRange, RowResult
 from scaler.jobs.terms import PAUSED
@@ -19,6 +21,9 @@ from scaler.jobs.values import Arguments
 from scaler.keys.allowed import Lockout
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import RANGE_BYTES
+
+POSITION_BITS = 32
+"""The low bits of a position in a log: how many rows come before it. The other bits have the number of the log."""
 
 _OPEN, _ENDED, _SUBMITTED = b"\0", b"\1", b"\2"
 
@@ -68,11 +73,8 @@ class OpenRows:
     def ended(self) -> Iterator[range]:
         """Yield the rows that have ended, in row order."""
         for at, first in enumerate(self._firsts):
-            if not self._open[at]:
-                yield range(first, first + self._counts[at])
-            elif first in self._states:
-                found = re.finditer(_ENDED + b"+", self._states[first])
-                yield from (range(first + each.start(), first + each.end()) for each in found)
+            found = re.finditer(_ENDED + b"+", self._ended_at(at))
+            yield from (range(first + each.start(), first + each.end()) for each in found)
 
     def ended_since(self, before: OpenRows) -> Iterator[int]:
         """Yield the rows that have ended since `before`. `before`: an earlier state of the same job."""
@@ -209,6 +211,48 @@ class OpenRows:
         assert self.n_submitted == submitted, f"{submitted} rows are submitted, but {self.n_submitted} count"
 
 
+class EndedLog:
+    """The ended rows of a job, in the order in which a scheduler has found them: those that had ended when it opened
+    the job, in row order, then the others as their results are written to disk. A row that runs again and ends again
+    is added again. Takes 12 bytes for consecutive rows.
+    """
+
+    def __init__(self, ended: Iterable[range]) -> None:
+        self._number = int.from_bytes(random_id()[:4], "little")
+        """a random number, by which positions in the logs of other schedulers are recognised"""
+        self._firsts, self._ends = array("Q"), array("I")
+        """for each group of consecutive rows: its first row, and the number of rows of the log up to its end"""
+        self._next = -1
+        """the row after the last one"""
+        for rows in ended:
+            self.add(rows)
+
+    def add(self, rows: Iterable[int]) -> None:
+        """Add rows whose results are on disk."""
+        for each in (rows,) if isinstance(rows, range) else (range(row, row + 1) for row in rows):
+            if each.start != self._next:
+                self._firsts.append(each.start)
+                self._ends.append(self._ends[-1] if self._ends else 0)
+            self._ends[-1] += len(each)
+            self._next = each.stop
+
+    def place(self, position: int) -> int:
+        """Return a position in this log; its beginning for a position in another log."""
+        begin = self._number << POSITION_BITS
+        return position if position >> POSITION_BITS == self._number else begin
+
+    def rows(self, position: int, most: int) -> list[range]:
+        """Return the rows from a position on, at most `most` rows."""
+        begin, found = position % 2**POSITION_BITS, list[range]()
+        at = bisect_right(self._ends, begin)
+        while most > 0 and at < len(self._ends):
+            n_rows = min(most, self._ends[at] - begin)
+            first = self._firsts[at] + begin - (self._ends[at - 1] if at else 0)
+            found.append(range(first, first + n_rows))
+            begin, most, at = begin + n_rows, most - n_rows, at + 1
+        return found
+
+
 class JobState:
     """The state of a job in memory. Created in the job writer's thread, because it reads the record.
 
@@ -223,12 +267,9 @@ class JobState:
     """whether programs of the job may still be reconnecting after a start of the scheduler"""
 
     def __init__(self, record: JobRecord, is_new: bool, is_new_version: bool = False) -> None:
-        self.rows, self.terms, self.is_new, self.is_new_version = (
-            OpenRows.of(record),
-            record.terms,
-            is_new,
-            is_new_version,
-        )
+        self.terms, self.is_new, self.is_new_version = record.terms, is_new, is_new_version
+        self.rows = OpenRows.of(record)
+        self.log = EndedLog(self.rows.ended())
         self.record_id = record.record_id
         self.state, self.reason, self.is_sealed = record.state, record.reason, record.is_sealed
         self.size_bytes, self.changed, self.duration_us = record.size_bytes, record.changed, record.duration_us
@@ -249,14 +290,19 @@ class JobState:
         """Why no row may begin, as a sentence; empty if rows may begin."""
         return self.lockout.reason if self.lockout is not None and self.is_open else self.trouble
 
-    def end(self, results: Sequence[RowResult]) -> Iterator[Sequence[int]]:
-        """Count results that are on disk. Yield the rows that had not ended before."""
+    def follow(self, before: JobState) -> None:
+        """Continue the log of an earlier state of the same job, since another program has changed the record."""
+        self.log = before.log
+        self.log.add(self.rows.ended_since(before.rows))
+
+    def end(self, results: Iterable[RowResult]) -> None:
+        """Count results that are on disk, and add the rows that had not ended before to the log."""
         for result in results:
             is_failure = result.status != TaskStatus.SUCCESS
             new = self.rows.end(result.row, result.n_rows, is_failure=is_failure)
+            self.log.add(new)
             if new and is_failure and len(self.failures) < FAILURES_SHOWN:
                 self.failures.append(result)
-            yield new
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
         """Count ended rows as open, since they run again. `n_done`: how many of the rows were done."""
@@ -265,7 +311,8 @@ class JobState:
         self.rows.reopen(rows, n_done)
 
     def lose(self, damaged: Sequence[RowResult]) -> None:
-        """Count done rows as failed, since their results on disk are damaged."""
+        """Count done rows as failed, since their results on disk are damaged. Log them again: readers may lack them."""
+        self.log.add(each.row for each in damaged)
         self.rows.done -= len(damaged)
         self.rows.failed += len(damaged)
         self.failures = [*self.failures, *damaged][:FAILURES_SHOWN]

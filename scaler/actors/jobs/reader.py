@@ -125,7 +125,7 @@ class JobView:
             raise JobFreeError from None
         job_state = JobState(record, is_new=False)
         if former is not None and former.record_id == record.record_id:
-            self._reading.log.add(job_state.rows.ended_since(self._state.rows))
+            job_state.follow(self._state)
             self._reading.renew(record, job_state)
         else:
             self._reading = JobReads(record, job_state, self._take, _stay, self._info)

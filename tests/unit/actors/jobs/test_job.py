@@ -611,6 +611,36 @@ def test_a_map_runs_while_its_results_are_read_and_a_client_that_leaves_gets_the
     scene.folder.close()
 
 
+def test_a_damaged_row_that_cannot_run_again_is_read_as_failed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", is_attended=True), n_rows=4)
+    scene.ask(JobVerb.READ, JobReadFlags.ATTEND, first=4)
+    scene.run_all()
+    for ready in scene.submitted().values():
+        scene.run_row(ready)
+    for _ in range(2):
+        scene.run_all()
+        bench.advance(WRITE_SECONDS)
+    scene.record.begin()
+    scene.record._connection.execute("UPDATE results SET sums = 0 WHERE row = 1")
+    scene.record.commit()
+
+    def fail(_record: JobRecord, _rows: list[int]) -> list[int]:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(JobRecord, "reopen_rows", fail)
+    position, found = 0, dict[int, int]()
+    for _ in range(3):
+        scene.ask(JobVerb.READ, JobReadFlags.BY_LOG, position)
+        scene.run_all()
+        position = scene.answers[-1].first
+        found |= {end.row: end.status for end in read_rows(scene.answers[-1])}
+    assert found == {0: 0, 1: TaskStatus.MISSING_OBJECTS, 2: 0, 3: 0}
+    assert (scene.actor._state.rows.done, scene.actor._state.rows.failed) == (3, 1)
+    scene.folder.close()
+
+
 def test_a_read_before_a_forget_is_answered_with_the_existing_rows(repeatable: Scene) -> None:
     session = repeatable.bench.recorder()[1]
     for number, verb in enumerate((JobVerb.READ, JobVerb.FORGET)):

@@ -155,11 +155,13 @@ def test_an_ended_job_is_unloaded_and_its_files_are_closed_after_a_while(scene: 
 
 
 def test_requests_about_a_job_that_is_being_removed_go_to_the_next_job_of_that_name(scene: Scene) -> None:
+    assert scene.ask(5, JobVerb.READ) == []
     for number, verb in ((2, JobVerb.FORGET), (3, JobVerb.SHOW)):
         request = JobRequest(number, verb, "orders")
         scene.ref.send(RequestJob(scene.session, cast("Any", None), request, "tester"))
     assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [
         (2, JobAnswerKind.KNOWN),
+        (5, JobAnswerKind.NOT_FOUND),
         (3, JobAnswerKind.NOT_FOUND),
         (4, JobAnswerKind.KNOWN),
     ]

@@ -223,8 +223,8 @@ class Kept:
         self._check_all(list(self.client.job(self.job.name).results(return_exceptions=True)))
 
     def read_as_completed(self) -> None:
-        rows = dict(self.client.job(self.job.name).as_completed(return_exceptions=True))
-        self._check_all([rows[row] for row in sorted(rows)])
+        rows = list(self.client.job(self.job.name).as_completed(return_exceptions=True))
+        self._check_all([value for _, value in sorted(rows, key=lambda each: each[0])])
 
     def retry(self) -> None:
         self._ask_again()

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from scaler.actors.jobs.job import JobActor
+from scaler.actors.jobs.job_state import POSITION_BITS, EndedLog
 from scaler.jobs.record import JobRecord, RowResult
 from scaler.jobs.values import PackedBlocks
 from tests.simulation.mutants import Mutant
@@ -87,6 +88,10 @@ def _a_job_that_was_left_waits_for_a_program() -> Patches:
     )
 
 
+def _a_position_counts_in_any_log() -> Patches:
+    return patch.object(EndedLog, "place", lambda self, at: (self._number << POSITION_BITS) + at % 2**POSITION_BITS)
+
+
 KEPT = ("kept",)
 
 JOBS = (
@@ -96,5 +101,6 @@ JOBS = (
     Mutant("kept-retry", "a retry takes a row that is done", _a_retry_takes_a_row_that_is_done, KEPT),
     Mutant("kept-marks", "rows with at_most_once are not marked on disk", _rows_are_not_marked, KEPT),
     Mutant("kept-again", "rows that are sent again are taken for new ones", _rows_that_are_said_again_are_new, KEPT),
+    Mutant("kept-log", "a position in the log of another scheduler counts", _a_position_counts_in_any_log, KEPT),
     Mutant("kept-left", "after a restart a job waits for a program", _a_job_that_was_left_waits_for_a_program, KEPT),
 )

@@ -44,6 +44,13 @@ def check_item(index: int, item: object) -> None:
         )
 
 
+def close_items(rest: object) -> None:
+    """Close the user's iterator of items, if it can be closed, because no further item is drawn."""
+    close = getattr(rest, "close", None)
+    if close is not None:
+        close()
+
+
 def name_of_item(function: str, index: int, items: object) -> str:
     """Return the name of an item's task in errors. The name includes the arguments if `items` is a sequence."""
     called = f"({shown_arguments(items[index])})" if isinstance(items, Sequence) else ""

@@ -16,7 +16,9 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from scaler.client.calls.items import close_items
 from scaler.client.calls.options import TaskOptions
+from scaler.client.core import Core
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.comparing.description import Descriptions
 from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
@@ -25,7 +27,6 @@ from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_inf
 from scaler.client.jobs.opening import PYTHON, JobWork, Opening, other_python, warn_not_compared
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
-from scaler.client.core import Core
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import read_value
 from scaler.config import ConfigError
@@ -126,9 +127,7 @@ def attend(core: Core, call: OpenJobCall, return_exceptions: bool, timeout: floa
     return _open(core, call, (True, seconds_of("keep_for", call.keep_for), most_now), deadline)
 
 
-def _open(
-    core: Core, call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None
-) -> Job:
+def _open(core: Core, call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None) -> Job:
     """Open a job and count it as in use until `Job.leave` is called."""
     fn, items, options, name, on_change, _ = call
     check_job_name(name)
@@ -141,14 +140,17 @@ def _open(
         in_use.leave(name)
         link.leave_job(name)
 
+    rest: Items = ()
     try:
+        rest = items if isinstance(items, (list, tuple)) else iter(items)
         core.functions.look()
         function, sources = core.functions.get(fn), core.functions.sources()
         n_calls = partial(in_use.n_calls, name)
         terms = core.terms(options, spawns=True)
-        about = (name, fn, function, sources, items, terms, *kept, on_change, n_calls, deadline)
+        about = (name, fn, function, sources, rest, terms, *kept, on_change, n_calls, deadline)
         job = _opened(partial(Opening, link, core.serializer, JobWork(*about), core.stored, in_use.digest_of), items)
     except BaseException:  # raised again
+        close_items(rest)
         leave()
         raise
     job.leave, job.deadline, job.replace_function = leave, deadline, partial(replace_function, core, name)

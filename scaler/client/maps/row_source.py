@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from scaler.client.calls.entry import RUN_OPTIONS, Entry, RowSink, Terms, needs_of
 from scaler.client.calls.functions import NO_KEYWORDS, Function
 from scaler.client.calls.inputs import Input
-from scaler.client.calls.items import UNFIT, check_item, of_item
+from scaler.client.calls.items import UNFIT, check_item, close_items, of_item
 from scaler.client.calls.job_names import MAP_WINDOW
 from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.link.link import ClientLink
@@ -96,9 +96,8 @@ class RowSource:
         self._is_over = True
         self._repeated = None  # an error that the user keeps would keep its objects
         rest, self._rest = self._rest, iter(())
-        close = None if self.is_exhausted else getattr(rest, "close", None)
-        if close is not None:
-            close()
+        if not self.is_exhausted:
+            close_items(rest)
 
     # Sizes
 

@@ -77,7 +77,7 @@ class TestThread:
     def test_the_thread_of_the_link_does_nothing_right_after_a_single_result(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(thread, "HOUSEKEEPING_DELAY_SECONDS", 60)
+        monkeypatch.setattr(link, "HOUSEKEEPING_DELAY_SECONDS", 60)
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             assert client.submit(abs, -1).result(10) == 1

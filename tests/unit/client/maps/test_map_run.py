@@ -231,7 +231,7 @@ def test_a_timeout_of_a_map_cancels_its_tasks(client: Client, scheduler: FakeSch
 def test_the_timeout_error_of_a_map_counts_the_items_beyond_the_window(
     client: Client, scheduler: FakeScheduler, items: Any, said: str
 ) -> None:
-    
+
     scheduler.answers_tasks = False
     with pytest.raises(TimeoutError, match=said):
         client.map(abs, items, timeout=0.1, window=4)

@@ -100,6 +100,11 @@ class Core:
         account, owner_tag = context.account if self.link.is_nested else NO_ACCOUNT
         return priority, name or options.name or "", run_options, account, owner_tag
 
+    def terms_of_submit(self, fn: Callable[..., Any], profiling: bool | None, kwargs: dict[str, Any]) -> Terms:
+        """Return the terms of a task without options. A `name` that names the task is taken out of `kwargs`."""
+        name = self.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
+        return self.terms(self.options if profiling is None else TaskOptions(profiling=profiling), name)
+
     def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
         """Return the function of a call or map, ready to be sent. Log a warning if the seed was used before."""
         function = self.functions.get(fn)

@@ -127,15 +127,6 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         await in_thread(self._caller[1].functions.ship, modules)
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
-        """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`. All keyword arguments belong to `fn`.
-
-        Arguments are serialised, and large buffers copied, before this returns: about 0.1 ms for each MiB. It works as
-        `Client.submit` does.
-        """
-        _, core, options = self._caller
-        return self._submit(fn, args, kwargs, core.terms(for_one(options)))
-
     def _submit(
         self, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
     ) -> AsyncFuture[T]:
@@ -375,3 +366,7 @@ class AsyncClientWithOptions(AsyncCaller):
     @property
     def _caller(self) -> tuple[object, Core, TaskOptions]:
         return (*self._of._caller[:2], self.task_options)  # noqa: SLF001 - of the same class
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
+        """Like `AsyncClient.submit`, but all keyword arguments belong to `fn`."""
+        return self._submit(fn, args, kwargs, self._caller[1].terms(for_one(self.task_options)))

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from scaler.client.aio import queries
-from scaler.client.aio.caller import AsyncCaller
+from scaler.client.aio.caller import AsyncCaller, P, T
 from scaler.client.aio.future import AsyncFuture, EndedTasks
 from scaler.client.aio.queries import in_thread
 from scaler.client.calls.options import TaskOptions
@@ -125,6 +126,26 @@ class AsyncClient(ClientArguments, AsyncCaller):
     @property
     def _caller(self) -> tuple[object, Core, TaskOptions]:
         return self._connected()._caller
+
+    @overload
+    def submit(self, fn: Callable[..., T], /, *args: Any, profiling: bool | None, **kwargs: Any) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[..., T], /, *args: Any, name: str, **kwargs: Any) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]: ...
+
+    def submit(  # type: ignore[misc]  # `P` may have a parameter `profiling`, which the client takes
+        self, fn: Callable[..., T], /, *args: Any, profiling: bool | None = None, **kwargs: Any
+    ) -> AsyncFuture[T]:
+        """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`.
+
+        Arguments are serialised, and large buffers copied, before this returns: about 0.1 ms for each MiB. It works as
+        `Client.submit` does, also with `name=` and `profiling=`.
+        """
+        core = self._connected()._core
+        return self._submit(fn, args, kwargs, core.terms_of_submit(fn, profiling, kwargs))
 
     async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.

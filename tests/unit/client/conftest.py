@@ -7,6 +7,7 @@ import pytest
 
 from scaler.client import Client
 from scaler.client.link.link import ClientLink
+from tests.support.faces import FACES, Face, Use, user
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -20,6 +21,18 @@ def scheduler() -> Iterator[FakeScheduler]:
 def client(scheduler: FakeScheduler) -> Iterator[Client]:
     with Client(scheduler.address, timeout_seconds=30) as one:
         yield one
+
+
+@pytest.fixture(params=FACES)
+def face(request: pytest.FixtureRequest) -> Face:
+    """Make clients of either kind: `async with face(address) as client`."""
+    return FACES[request.param]
+
+
+@pytest.fixture
+def use(face: Face, scheduler: FakeScheduler) -> Use:
+    """Run a test in a loop of its own, with a client of the scheduler of either kind."""
+    return user(face, scheduler.address, heartbeat_interval_seconds=0.02)
 
 
 @pytest.fixture

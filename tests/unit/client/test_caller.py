@@ -13,6 +13,7 @@ from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.priority import of_child, with_user_priority
+from tests.support.faces import AnyClient, Face, user, with_client
 from tests.support.fake_scheduler import FakeScheduler
 
 MEASURED = RunOptions(profiling=True).encode()
@@ -22,30 +23,34 @@ def keywords(**given: Any) -> dict[str, Any]:
     return given
 
 
-def test_tasks_of_submit_map_and_get_have_the_options(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_tasks_of_submit_map_and_get_have_the_options(client: AnyClient, scheduler: FakeScheduler) -> None:
     eager = client.options(name="eager", priority=3, profiling=True)
     future = eager.submit(abs, -1)
-    assert future.result(10) == 1
+    assert await future == 1
     assert "eager" in repr(future)
-    assert eager.map(abs, [(-2,), (-3,)]) == [2, 3]
-    assert eager.get({"a": (abs, -4)}, ["a"]) == {"a": 4}
+    assert await eager.map(abs, [(-2,), (-3,)]) == [2, 3]
+    assert await eager.get({"a": (abs, -4)}, ["a"]) == {"a": 4}
     assert [(each.priority, each.name, each.options) for each in scheduler.of(Task)] == [
         (with_user_priority(0, 3), "eager", MEASURED)
     ] * 4
 
 
-def test_options_do_not_change_the_client_itself(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_options_do_not_change_the_client_itself(client: AnyClient, scheduler: FakeScheduler) -> None:
     client.options(priority=3, profiling=True)
-    client.submit(abs, -1).result(10)
+    await client.submit(abs, -1)
     assert [(task.priority, task.options) for task in scheduler.of(Task)] == [(0, b"")]
 
 
-def test_every_keyword_argument_goes_to_the_function(client: Client) -> None:
+@with_client
+async def test_every_keyword_argument_goes_to_the_function(client: AnyClient) -> None:
     given = {"name": "n", "priority": 1, "profiling": "yes", "fn": abs, "self": 5}
-    assert client.options(name="load").submit(keywords, **given).result(10) == given
+    assert await client.options(name="load").submit(keywords, **given) == given
 
 
-def test_options_can_be_kept_and_changed(client: Client) -> None:
+@with_client
+async def test_options_can_be_kept_and_changed(client: AnyClient) -> None:
     nightly = TaskOptions(name="night", priority=-5)
     assert client.options(nightly).task_options == TaskOptions(name="night", priority=-5, profiling=False)
     assert client.options(nightly, priority=0).options(profiling=True).task_options == TaskOptions(
@@ -53,14 +58,17 @@ def test_options_can_be_kept_and_changed(client: Client) -> None:
     )
 
 
-def test_options_that_are_not_given_are_those_of_the_client(scheduler: FakeScheduler) -> None:
-    with Client(scheduler.address, profiling=True) as client:
-        client.options(priority=1).submit(abs, -1).result(10)
-        client.options(profiling=False).submit(abs, -1).result(10)
+def test_options_that_are_not_given_are_those_of_the_client(face: Face, scheduler: FakeScheduler) -> None:
+    async def test(client: AnyClient) -> None:
+        await client.options(priority=1).submit(abs, -1)
+        await client.options(profiling=False).submit(abs, -1)
+
+    user(face, scheduler.address, profiling=True)(test)
     assert [task.options for task in scheduler.of(Task)] == [MEASURED, b""]
 
 
-def test_a_bad_option_is_refused_at_once(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_a_bad_option_is_refused_at_once(client: AnyClient, scheduler: FakeScheduler) -> None:
     with pytest.raises(TypeError, match="priority must be an int, not 'x'"):
         client.options(priority="x")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="priority must be between"):

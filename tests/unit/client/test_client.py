@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -11,7 +12,8 @@ import pickle
 import signal
 import threading
 import time
-from concurrent.futures import CancelledError, wait
+from collections.abc import Callable
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,6 +41,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from tests.support.faces import AnyClient, Face, ended, exception_of, user, with_client
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.timing import at_best
 
@@ -165,68 +168,78 @@ class TestMemory:
 
 
 class TestProfiling:
-    def test_profiling_is_off_unless_the_client_or_the_submit_requests_it(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_profiling_is_off_unless_the_client_or_the_submit_requests_it(
+        self, client: AnyClient, face: Face, scheduler: FakeScheduler
     ) -> None:
-        def flags(one: Client) -> list[bool]:
+        async def flags(one: AnyClient) -> list[bool]:
             known = len(scheduler.of(Task))
             for asked in ({}, {"profiling": True}, {"profiling": False}, {"profiling": None}):
-                one.submit(abs, -1, **asked).result(10)
-            one.map(abs, [(-1,)])
-            one.map(len, [("x" * 20_000,)])
+                await one.submit(abs, -1, **asked)
+            await one.map(abs, [(-1,)])
+            await one.map(len, [("x" * 20_000,)])
             return [RunOptions.decode(task.options).profiling for task in scheduler.of(Task)[known:]]
 
-        assert flags(client) == [0, 1, 0, 0, 0, 0]
-        with Client(scheduler.address, profiling=True) as profiled:
-            assert flags(profiled) == [1, 1, 0, 1, 1, 1]
+        assert await flags(client) == [0, 1, 0, 0, 0, 0]
+        async with face(scheduler.address, profiling=True) as profiled:
+            assert await flags(profiled) == [1, 1, 0, 1, 1, 1]
 
-    def test_a_graph_is_profiled_if_its_client_is(self, client: Client, scheduler: FakeScheduler) -> None:
-        client.get({"a": (abs, -1)}, ["a"])
-        with Client(scheduler.address, profiling=True) as profiled:
-            profiled.get({"a": (abs, -1)}, ["a"])
+    @with_client
+    async def test_a_graph_is_profiled_if_its_client_is(
+        self, client: AnyClient, face: Face, scheduler: FakeScheduler
+    ) -> None:
+        await client.get({"a": (abs, -1)}, ["a"])
+        async with face(scheduler.address, profiling=True) as profiled:
+            await profiled.get({"a": (abs, -1)}, ["a"])
         assert [RunOptions.decode(task.options).profiling for task in scheduler.of(Task)] == [False, True]
 
-    def test_profiling_is_never_an_argument_of_the_function(self, client: Client) -> None:
-        assert client.submit(keywords, 1, profiling=False).result(10) == (1, (), 2, {})
+    @with_client
+    async def test_profiling_is_never_an_argument_of_the_function(self, client: AnyClient) -> None:
+        assert await client.submit(keywords, 1, profiling=False) == (1, (), 2, {})
         with pytest.raises(TypeError, match="profiling must be a bool, not 'yes'"):
             client.submit(keywords, 1, profiling="yes")  # type: ignore[arg-type]
 
 
 class TestSubmit:
-    def test_positional_and_keyword_arguments_arrive_as_given(self, client: Client) -> None:
-        assert client.submit(keywords, 1, 2, 3, b=4, fn=5, self=6).result(10) == (1, (2, 3), 4, {"fn": 5, "self": 6})
-        assert client.submit(only_keyword, 1, b=2).result(10) == 3
+    @with_client
+    async def test_positional_and_keyword_arguments_arrive_as_given(self, client: AnyClient) -> None:
+        assert await client.submit(keywords, 1, 2, 3, b=4, fn=5, self=6) == (1, (2, 3), 4, {"fn": 5, "self": 6})
+        assert await client.submit(only_keyword, 1, b=2) == 3
 
     @pytest.mark.parametrize(
         ("arguments", "named"), [((), {}), ((1,), {}), ((1, 2), {}), ((1,), {"c": 1}), ((1,), {"b": 1, "c": 1})]
     )
-    def test_wrong_arguments_are_a_type_error_before_anything_is_sent(
-        self, client: Client, scheduler: FakeScheduler, arguments: tuple[int, ...], named: dict[str, int]
+    @with_client
+    async def test_wrong_arguments_are_a_type_error_before_anything_is_sent(
+        self, client: AnyClient, scheduler: FakeScheduler, arguments: tuple[int, ...], named: dict[str, int]
     ) -> None:
         with pytest.raises(TypeError, match="only_keyword"):
             client.submit(only_keyword, *arguments, **named)
-        assert client.submit(abs, -1).result(10) == 1
+        assert await client.submit(abs, -1) == 1
         assert len(scheduler.of(Task)) == 1
 
-    def test_functions_without_a_signature_can_be_submitted(self, client: Client) -> None:
-        assert client.submit(max, 1, 2).result(10) == 2
-        assert client.submit(int, "7").result(10) == 7
-        assert client.submit(functools.partial(pow, 2), 3).result(10) == 8
-        assert client.submit([1, 1, 2].count, 1).result(10) == 2
+    @with_client
+    async def test_functions_without_a_signature_can_be_submitted(self, client: AnyClient) -> None:
+        assert await client.submit(max, 1, 2) == 2
+        assert await client.submit(int, "7") == 7
+        assert await client.submit(functools.partial(pow, 2), 3) == 8
+        assert await client.submit([1, 1, 2].count, 1) == 2
 
-    def test_a_task_has_the_name_of_its_function_and_sends_no_other(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_a_task_has_the_name_of_its_function_and_sends_no_other(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         futures = [client.submit(only_keyword, 1, b=2), client.submit(functools.partial(functools.partial(pow, 2)), 3)]
         futures += [client.submit(abs, -1, name="abs"), client.submit(abs, -1, name=None)]
         assert [future.name for future in futures] == ["only_keyword", "pow", "abs", "abs"]
-        assert [future.result(10) for future in futures] == [3, 8, 1, 1]
+        assert [await future for future in futures] == [3, 8, 1, 1]
         assert {task.name for task in scheduler.of(Task)} == {""}
 
-    def test_a_task_has_the_name_that_it_was_given(self, client: Client, scheduler: FakeScheduler) -> None:
+    @with_client
+    async def test_a_task_has_the_name_that_it_was_given(self, client: AnyClient, scheduler: FakeScheduler) -> None:
         future = client.submit(only_keyword, 1, b=2, name="count the primes")
-        assert future.result(10) == 3
-        assert repr(future) == f"<ScalerFuture count the primes {future.task_id.hex()[-8:]}: finished>"
+        assert await future == 3
+        assert repr(future) == f"<{type(future).__name__} count the primes {future.task_id.hex()[-8:]}: finished>"
         assert [task.name for task in scheduler.of(Task)] == ["count the primes"]
 
     @pytest.mark.parametrize(
@@ -239,31 +252,38 @@ class TestSubmit:
             (dict, {"name": "own"}),
         ],
     )
-    def test_a_function_that_takes_a_name_gets_it(
-        self, client: Client, scheduler: FakeScheduler, function: Any, answer: Any
+    @with_client
+    async def test_a_function_that_takes_a_name_gets_it(
+        self, client: AnyClient, scheduler: FakeScheduler, function: Any, answer: Any
     ) -> None:
         future = client.submit(function, name="own")
-        assert future.result(10) == answer
+        assert await future == answer
         assert future.name in ("dict", "TestSubmit.<lambda>")
         assert scheduler.of(Task)[0].name == ""
 
-    def test_a_positional_only_parameter_called_name_leaves_the_name_to_the_task(self, client: Client) -> None:
+    @with_client
+    async def test_a_positional_only_parameter_called_name_leaves_the_name_to_the_task(self, client: AnyClient) -> None:
         def greet(name: str, /) -> str:
             return name
 
         future = client.submit(greet, "you", name="a greeting")
-        assert (future.result(10), future.name) == ("you", "a greeting")
+        assert (await future, future.name) == ("you", "a greeting")
 
-    def test_a_name_that_is_no_text_is_a_type_error(self, client: Client, scheduler: FakeScheduler) -> None:
+    @with_client
+    async def test_a_name_that_is_no_text_is_a_type_error(self, client: AnyClient, scheduler: FakeScheduler) -> None:
         with pytest.raises(TypeError, match="the name of a task must be a str, not 3"):
             client.submit(only_keyword, 1, b=2, name=3)
         assert scheduler.of(Task) == []
 
-    def test_a_submitted_value_that_is_not_callable_is_a_type_error(self, client: Client) -> None:
+    @with_client
+    async def test_a_submitted_value_that_is_not_callable_is_a_type_error(self, client: AnyClient) -> None:
         with pytest.raises(TypeError, match="call"):
             client.submit(3)  # type: ignore[arg-type]
 
-    def test_arguments_are_copied_when_the_task_is_submitted(self, client: Client, scheduler: FakeScheduler) -> None:
+    @with_client
+    async def test_arguments_are_copied_when_the_task_is_submitted(
+        self, client: AnyClient, scheduler: FakeScheduler
+    ) -> None:
         scheduler.answers_tasks = False
         small, large = [1], bytearray(b"a" * 200_000)
         futures = [client.submit(list, small), client.submit(bytes, large)]
@@ -271,51 +291,59 @@ class TestSubmit:
         large[0] = 0
         for task in scheduler.wait_for(Task, 2):
             scheduler.run(task)
-        assert [future.result(10) for future in futures] == [[1], b"a" * 200_000]
+        assert [await future for future in futures] == [[1], b"a" * 200_000]
 
-    def test_an_argument_too_large_for_the_block_travels_with_its_task(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_an_argument_too_large_for_the_block_travels_with_its_task(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
-        assert client.submit(len, b"x" * (INLINE_BYTES + 1)).result(10) == INLINE_BYTES + 1
+        assert await client.submit(len, b"x" * (INLINE_BYTES + 1)) == INLINE_BYTES + 1
         assert [instruction.kind for instruction in scheduler.of(ObjectInstruction)] == [
             InstructionKind.CREATE_FUNCTION
         ]
         (task,) = scheduler.of(Task)
         assert (task.object_ids, len(task.frames)) == (b"", 1)
 
-    def test_a_large_argument_travels_as_an_object(self, client: Client, scheduler: FakeScheduler) -> None:
+    @with_client
+    async def test_a_large_argument_travels_as_an_object(self, client: AnyClient, scheduler: FakeScheduler) -> None:
         half = CARRIED_BYTES // 2
-        assert client.submit(operator.lt, b"x" * half, b"y" * half).result(10) is True
+        assert await client.submit(operator.lt, b"x" * half, b"y" * half) is True
         kinds = [instruction.kind for instruction in scheduler.of(ObjectInstruction)]
         assert kinds == [InstructionKind.CREATE_FUNCTION, InstructionKind.CREATE_FOR_TASK]
         assert len(scheduler.of(Task)[0].object_ids) == 16
 
-    def test_many_inline_arguments_do_not_make_a_message_too_large(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_many_inline_arguments_do_not_make_a_message_too_large(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         values = [bytes([index]) * 10_000 for index in range(50)]
-        assert client.submit(keywords, *values).result(10) == (values[0], tuple(values[1:]), 2, {})
+        assert await client.submit(keywords, *values) == (values[0], tuple(values[1:]), 2, {})
         assert len(scheduler.of(Task)[0].payload) < 100_000
 
-    def test_a_function_is_sent_once(self, client: Client, scheduler: FakeScheduler) -> None:
-        assert [client.submit(keywords, n).result(10)[0] for n in range(3)] == [0, 1, 2]
-        assert client.map(keywords, [(1,)]) == [(1, (), 2, {})]
+    @with_client
+    async def test_a_function_is_sent_once(self, client: AnyClient, scheduler: FakeScheduler) -> None:
+        assert [(await client.submit(keywords, n))[0] for n in range(3)] == [0, 1, 2]
+        assert await client.map(keywords, [(1,)]) == [(1, (), 2, {})]
         assert len(scheduler.of(ObjectInstruction)) == 1
 
-    def test_a_closure_is_serialised_at_each_submit(self, client: Client) -> None:
+    @with_client
+    async def test_a_closure_is_serialised_at_each_submit(self, client: AnyClient) -> None:
         cell = 1
 
         def read() -> int:
             return cell
 
-        assert client.submit(read).result(10) == 1
+        assert await client.submit(read) == 1
         cell = 2
-        assert client.submit(read).result(10) == 2
+        assert await client.submit(read) == 2
 
-    def test_an_argument_that_cannot_be_serialised_is_an_error_and_later_tasks_run(self, client: Client) -> None:
+    @with_client
+    async def test_an_argument_that_cannot_be_serialised_is_an_error_and_later_tasks_run(
+        self, client: AnyClient
+    ) -> None:
         with pytest.raises(SerializeObjectError):
             client.submit(abs, threading.Lock())
-        assert client.submit(abs, -1).result(10) == 1
+        assert await client.submit(abs, -1) == 1
 
     @pytest.mark.thorough
     def test_many_functions_do_not_fill_the_scheduler(self, client: Client, scheduler: FakeScheduler) -> None:
@@ -339,10 +367,13 @@ class TestSubmit:
             thread.join()
         assert sums == [sum(range(50))] * 8
 
-    def test_a_serializer_of_the_users_own(self, scheduler: FakeScheduler) -> None:
-        with Client(scheduler.address, serializer=Reversed()) as client:
-            assert client.submit(keywords, 1, b=3).result(10) == (1, (), 3, {})
-            assert client.map(abs, [(-1,), (2,)]) == [1, 2]
+    def test_a_serializer_of_the_users_own(self, face: Face, scheduler: FakeScheduler) -> None:
+        async def test(client: AnyClient) -> None:
+            assert await client.submit(keywords, 1, b=3) == (1, (), 3, {})
+            assert await client.map(abs, [(-1,), (2,)]) == [1, 2]
+            assert await client.get(TestGet.GRAPH, ["d", "e", "a"]) == {"d": 8, "e": 1, "a": 2}
+
+        user(face, scheduler.address, serializer=Reversed())(test)
 
 
 class Reversed(Serializer):
@@ -363,36 +394,41 @@ class TestGet:
         "t": (boom, "text"), "text": "why", "u": (max, "t", "a"),
     }  # fmt: skip
 
-    def test_values_of_a_graph_have_the_order_of_the_keys(self, client: Client) -> None:
-        values = client.get(self.GRAPH, ["d", "a", "n", "f", "e"])
+    @with_client
+    async def test_values_of_a_graph_have_the_order_of_the_keys(self, client: AnyClient) -> None:
+        values = await client.get(self.GRAPH, ["d", "a", "n", "f", "e"])
         assert list(values.items()) == [("d", 8), ("a", 2), ("n", None), ("f", abs), ("e", 1)]
-        assert client.get(self.GRAPH, []) == {}
-        assert client.get(self.GRAPH, ["a"]) == {"a": 2}
+        assert await client.get(self.GRAPH, []) == {}
+        assert await client.get(self.GRAPH, ["a"]) == {"a": 2}
 
-    def test_only_tasks_that_are_needed_are_sent(self, client: Client, scheduler: FakeScheduler) -> None:
-        assert client.get(self.GRAPH, ["d"]) == {"d": 8}
+    @with_client
+    async def test_only_tasks_that_are_needed_are_sent(self, client: AnyClient, scheduler: FakeScheduler) -> None:
+        assert await client.get(self.GRAPH, ["d"]) == {"d": 8}
         assert [(task.graph_tasks, task.unwanted) for task in scheduler.of(Task)] == [(2, 1), (2, 0)]
 
-    def test_futures_of_a_graph_are_returned_at_once_in_the_order_of_the_keys(self, client: Client) -> None:
-        futures = client.get(self.GRAPH, ["d", "a", "t"], block=False)
+    @with_client
+    async def test_futures_of_a_graph_are_returned_at_once_in_the_order_of_the_keys(self, client: AnyClient) -> None:
+        futures = await client.get(self.GRAPH, ["d", "a", "t"], block=False)
         assert list(futures) == ["d", "a", "t"]
         assert futures["a"].done()
         assert [future.name for future in futures.values()] == ["d", "a", "t"]
-        assert futures["d"].result(10) == 8
-        assert isinstance(futures["t"].exception(10), ValueError)
+        assert await futures["d"] == 8
+        assert isinstance(await exception_of(futures["t"]), ValueError)
 
-    def test_nodes_that_depend_on_a_failed_node_have_its_error(self, client: Client) -> None:
+    @with_client
+    async def test_nodes_that_depend_on_a_failed_node_have_its_error(self, client: AnyClient) -> None:
         with pytest.raises(ValueError, match="why"):
-            client.get(self.GRAPH, ["d", "u"])
-        futures = client.get(self.GRAPH, ["u", "t"], block=False)
-        assert [str(future.exception(10)) for future in futures.values()] == ["why", "why"]
+            await client.get(self.GRAPH, ["d", "u"])
+        futures = await client.get(self.GRAPH, ["u", "t"], block=False)
+        assert [str(await exception_of(future)) for future in futures.values()] == ["why", "why"]
 
-    def test_a_graph_takes_objects_large_values_and_large_results(self, client: Client) -> None:
-        reference = client.send_object([1, 2, 3])
+    @with_client
+    async def test_a_graph_takes_objects_large_values_and_large_results(self, client: AnyClient) -> None:
+        reference = await client.send_object([1, 2, 3])
         big = bytes(100_000)
         graph = {"r": reference, "big": big, "s": (sum, "r"), "twice": (operator.mul, "big", 2), "l": (len, "twice")}
-        assert client.get(graph, ["s", "r", "l"]) == {"s": 6, "r": [1, 2, 3], "l": 200_000}
-        assert client.get(graph, ["twice"]) == {"twice": big * 2}
+        assert await client.get(graph, ["s", "r", "l"]) == {"s": 6, "r": [1, 2, 3], "l": 200_000}
+        assert await client.get(graph, ["twice"]) == {"twice": big * 2}
 
     @pytest.mark.parametrize(
         ("graph", "keys", "error"),
@@ -407,50 +443,55 @@ class TestGet:
             ({"a": (abs, threading.Lock())}, ["a"], SerializeObjectError),
         ],
     )
-    def test_a_bad_graph_is_refused_before_anything_is_sent(
-        self, client: Client, scheduler: FakeScheduler, graph: Any, keys: list[str], error: type[Exception]
+    @with_client
+    async def test_a_bad_graph_is_refused_before_anything_is_sent(
+        self, client: AnyClient, scheduler: FakeScheduler, graph: Any, keys: list[str], error: type[Exception]
     ) -> None:
         with pytest.raises(error):
-            client.get(graph, keys)
-        assert client.submit(abs, -1).result(10) == 1
+            await client.get(graph, keys)
+        assert await client.submit(abs, -1) == 1
         assert len(scheduler.of(Task)) == 1
 
-    def test_cancelling_one_future_cancels_the_graph_and_all_futures_end(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_cancelling_one_future_cancels_the_graph_and_all_futures_end(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
-        futures = client.get(self.GRAPH, ["c", "d", "e", "a"], block=False)
+        futures = await client.get(self.GRAPH, ["c", "d", "e", "a"], block=False)
         tasks = scheduler.wait_for(Task, 3)
         assert futures["d"].cancel()
-        done, _ = wait([futures[key] for key in "cde"], timeout=10)
-        assert len(done) == 3
-        assert all(future.cancelled() for future in done)
-        assert futures["a"].result(0) == 2
+        await ended(*(futures[key] for key in "cde"))
+        assert all(futures[key].cancelled() for key in "cde")
+        assert futures["a"].result() == 2
         (cancel,) = scheduler.wait_for(TaskCancel)
         assert cancel == TaskCancel(tasks[0].task_id, graph_id=tasks[0].graph_id)
         assert not futures["a"].cancel()
 
     @pytest.mark.parametrize("end", ["disconnect", "clear"])
-    def test_an_open_graph_ends_with_its_client(self, client: Client, scheduler: FakeScheduler, end: str) -> None:
-        scheduler.answers_tasks = False
-        futures = client.get(self.GRAPH, ["c", "d"], block=False)
-        scheduler.wait_for(Task, 2)
-        getattr(client, end)()
-        for future in futures.values():
-            with pytest.raises(CancelledError):
-                future.result(10)
-
-    def test_after_a_lost_connection_the_whole_graph_is_resent_and_only_open_results_are_requested(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_an_open_graph_ends_with_its_client(
+        self, client: AnyClient, scheduler: FakeScheduler, end: str
     ) -> None:
         scheduler.answers_tasks = False
-        futures = client.get(self.GRAPH, ["c", "d"], block=False)
+        futures = await client.get(self.GRAPH, ["c", "d"], block=False)
+        scheduler.wait_for(Task, 2)
+        await getattr(client, end)()
+        for future in futures.values():
+            with pytest.raises(asyncio.CancelledError):
+                await future
+
+    @with_client
+    async def test_after_a_lost_connection_the_whole_graph_is_resent_and_only_open_results_are_requested(
+        self, client: AnyClient, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        futures = await client.get(self.GRAPH, ["c", "d"], block=False)
         first, second = scheduler.wait_for(Task, 2)
         scheduler.say(TaskResult(first.task_id, TaskStatus.SUCCESS, pickle.dumps(8), 0))
-        assert futures["c"].result(10) == 8
+        assert await futures["c"] == 8
         scheduler.answers_tasks = True
         scheduler.send_bytes(b"garbage")
-        assert futures["d"].result(10) == 8
+        assert await futures["d"] == 8
         again = scheduler.of(Task)[2:]
         assert [(task.task_id, task.unwanted) for task in again] == [(first.task_id, 1), (second.task_id, 0)]
 
@@ -468,89 +509,95 @@ class TestGet:
         thread.join()
         scheduler.wait_for(TaskCancel)
 
-    def test_a_graph_without_a_scheduler_is_a_timeout_error(self) -> None:
-        with Client("tcp://127.0.0.1:1", timeout_seconds=0.2) as client, pytest.raises(TimeoutError):
-            client.get(self.GRAPH, ["d"])
+    def test_a_graph_without_a_scheduler_is_a_timeout_error(self, face: Face) -> None:
+        async def test(client: AnyClient) -> None:
+            with pytest.raises(TimeoutError, match="no scheduler answered"):
+                await client.get(self.GRAPH, ["d"])
 
-    def test_a_serializer_of_the_users_own(self, scheduler: FakeScheduler) -> None:
-        with Client(scheduler.address, serializer=Reversed()) as client:
-            assert client.get(self.GRAPH, ["d", "e", "a"]) == {"d": 8, "e": 1, "a": 2}
+        user(face, "tcp://127.0.0.1:1", timeout_seconds=0.2)(test)
 
 
 class TestObjects:
-    def test_an_object_is_sent_once_for_many_tasks(self, client: Client, scheduler: FakeScheduler) -> None:
-        reference = client.send_object([1, 2, 3], name="numbers")
-        assert client.submit(sum, reference).result(10) == 6
-        assert client.submit(keywords, 1, x=reference).result(10)[3] == {"x": [1, 2, 3]}
-        assert client.map(len, [(reference,)] * 3) == [3, 3, 3]
+    @with_client
+    async def test_an_object_is_sent_once_for_many_tasks(self, client: AnyClient, scheduler: FakeScheduler) -> None:
+        reference = await client.send_object([1, 2, 3], name="numbers")
+        assert await client.submit(sum, reference) == 6
+        assert (await client.submit(keywords, 1, x=reference))[3] == {"x": [1, 2, 3]}
+        assert await client.map(len, [(reference,)] * 3) == [3, 3, 3]
         created = [item for item in scheduler.of(ObjectInstruction) if item.name == "numbers"]
         assert len(created) == 1
 
-    def test_an_object_is_deleted_after_its_last_reference_and_its_tasks(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_an_object_is_deleted_after_its_last_reference_and_its_tasks(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
-        future = client.submit(sum, client.send_object([1, 2]))
+        future = client.submit(sum, await client.send_object([1, 2]))
         gc.collect()
         (task,) = scheduler.wait_for(Task)
         scheduler.run(task)
-        assert future.result(10) == 3
+        assert await future == 3
         gone = scheduler.wait_for(ObjectInstruction, 1, lambda item: item.kind == InstructionKind.DELETE)
         assert gone[0].object_id == task.object_ids
 
-    def test_clear_cancels_and_forgets(self, client: Client, scheduler: FakeScheduler) -> None:
-        reference = client.send_object("x")
+    @with_client
+    async def test_clear_cancels_and_forgets(self, client: AnyClient, scheduler: FakeScheduler) -> None:
+        reference = await client.send_object("x")
         scheduler.answers_tasks = False
         future = client.submit(abs, 1)
         scheduler.wait_for(Task)
-        client.clear()
+        await client.clear()
         assert future.cancelled()
-        with pytest.raises(CancelledError):
-            future.result(10)
+        with pytest.raises(asyncio.CancelledError):
+            await future
         with pytest.raises(MissingObjects, match="clear"):
             client.submit(len, reference)
         scheduler.wait_for(TaskCancel)
         scheduler.wait_until(lambda: not scheduler.objects)
         scheduler.answers_tasks = True
-        assert client.submit(abs, -1).result(10) == 1
-        assert client.submit(len, client.send_object("xyz")).result(10) == 3
+        assert await client.submit(abs, -1) == 1
+        assert await client.submit(len, await client.send_object("xyz")) == 3
 
-    def test_a_reference_inside_a_value_that_is_no_container_is_refused(self, client: Client) -> None:
-        reference = client.send_object(1)
+    @with_client
+    async def test_a_reference_inside_a_value_that_is_no_container_is_refused(self, client: AnyClient) -> None:
+        reference = await client.send_object(1)
         with pytest.raises(SerializeObjectError, match=r"on its own or in a list, tuple, set or dict.* its as_is"):
             client.submit(len, [functools.partial(print, reference)])
 
 
 class TestEnd:
-    def test_disconnect_cancels_tasks_sends_a_goodbye_and_may_be_repeated(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_disconnect_cancels_tasks_sends_a_goodbye_and_may_be_repeated(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
         future = client.submit(abs, 1)
         scheduler.wait_for(Task)
-        client.disconnect()
-        client.disconnect()
+        await client.disconnect()
+        await client.disconnect()
         assert future.cancelled()
-        with pytest.raises(CancelledError):
-            future.result()
+        with pytest.raises(asyncio.CancelledError):
+            await future
         (goodbye,) = scheduler.wait_for(ClientDisconnect)
         assert goodbye.kind == GoodbyeKind.DISCONNECT
 
-    def test_a_disconnected_client_raises_an_error_that_says_so(self, scheduler: FakeScheduler) -> None:
-        client = Client(scheduler.address)
-        reference = client.send_object(1)
-        client.disconnect()
-        uses = [
+    @with_client
+    async def test_a_disconnected_client_raises_an_error_that_says_so(self, client: AnyClient) -> None:
+        reference = await client.send_object(1)
+        await client.disconnect()
+        uses: list[Callable[[], Any]] = [
             lambda: client.submit(abs, 1),
             lambda: client.map(abs, [(1,)]),
             lambda: client.send_object(1),
+            lambda: client.get({"a": (abs, 1)}, ["a"]),
             client.clear,
+            client.info,
             client.shutdown,
             lambda: client.submit(abs, reference),
         ]
-        for use in uses:
+        for each in uses:
             with pytest.raises(DisconnectedError, match="disconnected"):
-                use()
+                await each()
 
     @pytest.mark.thorough
     def test_no_future_stays_open_when_threads_submit_while_the_client_disconnects(
@@ -604,14 +651,18 @@ class TestEnd:
         assert descriptors() <= before
         assert threading.active_count() <= threads
 
-    def test_a_refused_shutdown_leaves_the_client_usable(self, client: Client, scheduler: FakeScheduler) -> None:
+    @with_client
+    async def test_a_refused_shutdown_leaves_the_client_usable(
+        self, client: AnyClient, scheduler: FakeScheduler
+    ) -> None:
         scheduler.refuses_shutdown_because = "this scheduler is protected"
         with pytest.raises(ClientShutdownException, match="protected"):
-            client.shutdown()
-        assert client.submit(abs, -1).result(10) == 1
+            await client.shutdown()
+        assert await client.submit(abs, -1) == 1
 
-    def test_an_accepted_shutdown_disconnects(self, client: Client, scheduler: FakeScheduler) -> None:
-        client.shutdown()
+    @with_client
+    async def test_an_accepted_shutdown_disconnects(self, client: AnyClient, scheduler: FakeScheduler) -> None:
+        await client.shutdown()
         assert scheduler.of(ClientDisconnect)[0].kind == GoodbyeKind.SHUTDOWN
         with pytest.raises(DisconnectedError):
             client.submit(abs, 1)

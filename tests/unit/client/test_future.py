@@ -14,8 +14,10 @@ import pytest
 from scaler.client import Client, ScalerFuture
 from scaler.client.future import LeanCondition
 from scaler.errors import DisconnectedError, MissingObjects
+from scaler.ids import ObjectId
 from scaler.wire.messages.client import ExplainRequest, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from tests.support.faces import AnyClient, ended, exception_of, with_client
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.processes import wait_until
 
@@ -66,21 +68,26 @@ def test_a_thread_that_waits_for_a_result_reports_that_from_time_to_time(
 
 class TestProfilingInfo:
     @staticmethod
-    def future(client: Client, scheduler: FakeScheduler, *, profile: bytes, status: int = 0, size: int = 0) -> Any:
+    async def future(
+        client: AnyClient, scheduler: FakeScheduler, *, profile: bytes, status: int = 0, size: int = 0
+    ) -> Any:
         scheduler.answers_tasks = False
         future = client.submit(abs, -1)
         (task,) = scheduler.wait_for(Task)
+        if size:
+            scheduler.objects[ObjectId(task.task_id)] = (b"K\x01.",)
         scheduler.say(TaskResult(task.task_id, status, b"" if size else b"K\x01.", size, profile))
-        wait([future], 10)
+        await ended(future)
         return future
 
     @pytest.mark.parametrize(
         ("status", "size"), [(TaskStatus.SUCCESS, 0), (TaskStatus.SUCCESS, LARGE), (TaskStatus.FAILED, 0)]
     )
-    def test_profiling_info_has_the_time_and_memory_of_the_task(
-        self, client: Client, scheduler: FakeScheduler, status: int, size: int
+    @with_client
+    async def test_profiling_info_has_the_time_and_memory_of_the_task(
+        self, client: AnyClient, scheduler: FakeScheduler, status: int, size: int
     ) -> None:
-        future = self.future(
+        future = await self.future(
             client, scheduler, profile=PROFILE.pack(1_500_000, 250_000, 4096), status=status, size=size
         )
         info = future.profiling_info()
@@ -88,17 +95,19 @@ class TestProfilingInfo:
         assert (info.cpu_time_us, info.cpu_time_s) == (250_000, 0.25)
         assert (info.peak_memory, info.memory_peak) == (4096, 4096)
         if status == TaskStatus.SUCCESS and not size:
-            assert future.result() == 1
+            assert await future == 1
             assert future.profiling_info() == info
 
-    def test_profiling_info_of_a_task_without_profiling_is_a_value_error(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_profiling_info_of_a_task_without_profiling_is_a_value_error(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         with pytest.raises(ValueError, match="task abs was not measured: turn measuring on with"):
-            self.future(client, scheduler, profile=b"").profiling_info()
+            (await self.future(client, scheduler, profile=b"")).profiling_info()
 
-    def test_profiling_info_of_an_open_or_cancelled_task_is_a_value_error(
-        self, client: Client, scheduler: FakeScheduler
+    @with_client
+    async def test_profiling_info_of_an_open_or_cancelled_task_is_a_value_error(
+        self, client: AnyClient, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
         future = client.submit(abs, -1, profiling=True)
@@ -109,9 +118,10 @@ class TestProfilingInfo:
             future.profiling_info()
 
 
-def test_a_result_is_deserialised_once(client: Client) -> None:
+@with_client
+async def test_a_result_is_deserialised_once(client: AnyClient) -> None:
     future = client.submit(list, (1, 2))
-    assert future.result(10) is future.result()
+    assert await future is await future
 
 
 def test_cancel_wakes_all_waiters_and_is_sent_to_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
@@ -144,7 +154,8 @@ def test_a_waiting_thread_is_woken_by_cancel(client: Client, scheduler: FakeSche
         assert not thread.is_alive()
 
 
-def test_a_late_result_of_a_cancelled_task_is_ignored(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_a_late_result_of_a_cancelled_task_is_ignored(client: AnyClient, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(bytes, LARGE)
     (task,) = scheduler.wait_for(Task)
@@ -309,43 +320,45 @@ class TestAsyncio:
         assert future.cancelled()
 
 
-def test_results_of_ended_and_unknown_tasks_are_ignored(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_results_of_ended_and_unknown_tasks_are_ignored(client: AnyClient, scheduler: FakeScheduler) -> None:
     future = client.submit(abs, -1)
-    assert future.result(10) == 1
+    assert await future == 1
     scheduler.say(TaskResult(future.task_id, 1, b"", 0), TaskResult(b"?" * 16, 0, b"", 0))
-    assert client.submit(abs, -2).result(10) == 2
-    assert future.result() == 1
+    assert await client.submit(abs, -2) == 2
+    assert await future == 1
 
 
-def test_a_future_shows_its_name_and_its_state(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_a_future_shows_its_name_and_its_state(client: AnyClient, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     good, bad, cancelled = (client.submit(function, -1) for function in (abs, boom_with, abs))
     last = good.task_id.hex()[-8:]
-    assert repr(good) == f"<ScalerFuture abs {last}: open>"
+    kind = type(good).__name__
+    assert repr(good) == f"<{kind} abs {last}: open>"
     tasks = scheduler.wait_for(Task, 3)
     cancelled.cancel()
     scheduler.run(tasks[0])
     scheduler.run(tasks[1])
-    assert (good.result(10), type(bad.exception(10))) == (1, ValueError)
+    assert (await good, type(await exception_of(bad))) == (1, ValueError)
     states = [repr(future).partition(": ")[2] for future in (good, bad, cancelled)]
     assert states == ["finished>", "failed: ValueError: boom <at>>", "cancelled>"]
-    assert (
-        good._repr_html_() == f"<div><strong>ScalerFuture</strong> <code>abs</code> <code>{last}</code>: finished</div>"
-    )
+    assert good._repr_html_() == f"<div><strong>{kind}</strong> <code>abs</code> <code>{last}</code>: finished</div>"
     assert bad._repr_html_().endswith(": failed: ValueError: boom &lt;at&gt;</div>")
 
 
-def test_repr_shows_an_unread_error_and_does_not_read_it(client: Client, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_repr_shows_an_unread_error_and_does_not_read_it(client: AnyClient, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(boom_with, -1)
     [task] = scheduler.wait_for(Task)
     scheduler.run(task)
-    concurrent.futures.wait([future], 10)
+    await ended(future)
     assert repr(future).endswith(": failed: ValueError: boom <at>>")
-    assert future._outcome is None
+    assert getattr(future, "_task", future)._outcome is None
     lost = client.submit(abs, -1, name="count")
     scheduler.say(TaskResult(lost.task_id, TaskStatus.PROCESSOR_DIED, b"signal SIGKILL", 0))
-    concurrent.futures.wait([lost], 10)
+    await ended(lost)
     assert repr(lost).endswith(": failed: ProcessorDiedError: task count: signal SIGKILL>")
 
 
@@ -357,14 +370,15 @@ def test_repr_shows_an_unread_error_and_does_not_read_it(client: Client, schedul
         (TaskStatus.MISSING_OBJECTS, b"it is gone", "task count: it is gone"),
     ],
 )
-def test_an_error_of_the_system_names_the_task(
-    client: Client, scheduler: FakeScheduler, status: TaskStatus, payload: bytes, text: str
+@with_client
+async def test_an_error_of_the_system_names_the_task(
+    client: AnyClient, scheduler: FakeScheduler, status: TaskStatus, payload: bytes, text: str
 ) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -1, name="count")
     [task] = scheduler.wait_for(Task)
     scheduler.say(TaskResult(task.task_id, status, payload, 0))
-    assert str(future.exception(10)) == text
+    assert str(await exception_of(future)) == text
 
 
 def boom_with(_number: int) -> None:

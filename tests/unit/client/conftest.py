@@ -7,6 +7,7 @@ import pytest
 
 from scaler.client import Client
 from scaler.client.link.link import ClientLink
+from scaler.shared_memory import SHARING_VARIABLE
 from tests.support.faces import FACES, Face, Use, user
 from tests.support.fake_scheduler import FakeScheduler
 
@@ -30,8 +31,9 @@ def face(request: pytest.FixtureRequest) -> Face:
 
 
 @pytest.fixture
-def use(face: Face, scheduler: FakeScheduler) -> Use:
+def use(face: Face, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> Use:
     """Run a test in a loop of its own, with a client of the scheduler of either kind."""
+    monkeypatch.setenv(SHARING_VARIABLE, "0")  # the scheduler reads no memory of clients
     return user(face, scheduler.address, heartbeat_interval_seconds=0.02)
 
 

@@ -12,7 +12,8 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,6 +57,23 @@ def only_keyword(a: int, *, b: int) -> int:
 
 def boom(text: str) -> None:
     raise ValueError(text)
+
+
+CHANGEABLE: dict[str, Callable[[], Any]] = {
+    "a short list": lambda: [0],
+    "a nested list": lambda: [[0] * 10_000],
+    "a short bytearray": lambda: bytearray(1),
+    "a bytearray": lambda: bytearray(100_000),
+    "a large bytearray": lambda: bytearray(1_100_000),
+    "an array": lambda: array("q", [0] * 30_000),
+}
+
+
+def change(value: Any) -> None:
+    """Change the first number inside of a value."""
+    while not isinstance(inner := next(iter(value.values() if isinstance(value, dict) else value)), int):
+        value = inner
+    value[0] += 1
 
 
 class TestSettings:
@@ -280,18 +298,37 @@ class TestSubmit:
         with pytest.raises(TypeError, match="call"):
             client.submit(3)  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("make", CHANGEABLE.values(), ids=CHANGEABLE)
     @with_client
-    async def test_arguments_are_copied_when_the_task_is_submitted(
-        self, client: AnyClient, scheduler: FakeScheduler
+    async def test_arguments_arrive_as_they_were_when_the_task_was_submitted(
+        self, client: AnyClient, scheduler: FakeScheduler, make: Callable[[], Any]
     ) -> None:
         scheduler.answers_tasks = False
-        small, large = [1], bytearray(b"a" * 200_000)
-        futures = [client.submit(list, small), client.submit(bytes, large)]
-        small.append(2)
-        large[0] = 0
-        for task in scheduler.wait_for(Task, 2):
-            scheduler.run(task)
-        assert [await future for future in futures] == [[1], b"a" * 200_000]
+        for value in (make(), [make(), 1], {"inside": (make(),)}):
+            before = repr(value)
+            future = client.submit(repr, value)
+            change(value)
+            assert repr(value) != before
+            scheduler.run(scheduler.wait_for(Task, 1, lambda task, known=future.task_id: task.task_id == known)[0])
+            assert await future == before
+
+    @pytest.mark.parametrize("make", CHANGEABLE.values(), ids=CHANGEABLE)
+    @with_client
+    async def test_a_generator_may_change_an_item_after_the_next_one_is_drawn(
+        self, client: AnyClient, make: Callable[[], Any]
+    ) -> None:
+        value, before = make(), []
+
+        def items() -> Iterator[tuple[Any]]:
+            for _ in range(10):
+                before.append(repr(value))
+                yield (value,)
+                change(value)
+
+        assert await client.map(repr, items()) == before
+        before.clear()
+        assert sorted([each async for each in client.map_unordered(repr, items())]) == sorted(before)
+        assert len({*before}) == 10
 
     @with_client
     async def test_an_argument_too_large_for_the_block_travels_with_its_task(
@@ -526,6 +563,8 @@ class TestObjects:
         assert await client.map(len, [(reference,)] * 3) == [3, 3, 3]
         created = [item for item in scheduler.of(ObjectInstruction) if item.name == "numbers"]
         assert len(created) == 1
+        with pytest.raises(TypeError, match="must be a str"):
+            await client.send_object(1, name=2)  # type: ignore[arg-type]
 
     @with_client
     async def test_an_object_is_deleted_after_its_last_reference_and_its_tasks(

@@ -66,6 +66,39 @@ def test_a_thread_that_waits_for_a_result_reports_that_from_time_to_time(
     assert future.result(10) == 1
 
 
+@with_client
+async def test_a_future_can_be_awaited_repeatedly_and_gathered(client: AnyClient) -> None:
+    future = client.submit(divmod, 7, 2)
+    assert await future == (3, 1)
+    assert await future == future.result() == (3, 1)
+    assert await asyncio.gather(future, client.submit(abs, -1)) == [(3, 1), 1]
+    [error] = await asyncio.gather(client.submit(int, "x"), return_exceptions=True)
+    assert isinstance(error, ValueError)
+
+
+@with_client
+async def test_an_exception_keeps_its_type_and_shows_where_it_was_raised(client: AnyClient) -> None:
+    future = client.submit(divmod, 1, 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        await future
+    assert "task divmod" in str(caught.value.__cause__)
+    assert isinstance(future.exception(), ZeroDivisionError)
+
+
+@with_client
+async def test_futures_are_arguments_alone_and_inside_of_small_and_large_values(
+    client: AnyClient, scheduler: FakeScheduler
+) -> None:
+    numbers = [client.submit(abs, -n) for n in range(4)]
+    many: list[Any] = [*range(1 << 12), numbers[3]]
+    total = client.submit(sum, many)
+    assert await client.submit(pow, numbers[3], numbers[2]) == 9
+    assert await client.submit(sum, numbers) == 6
+    assert await total == sum(range(1 << 12)) + 3
+    inputs = [len(task.inputs) // 16 for task in scheduler.of(Task) if task.inputs]
+    assert sorted(inputs) == [1, 2, 4]
+
+
 class TestProfilingInfo:
     @staticmethod
     async def future(
@@ -255,12 +288,16 @@ class TestLargeResults:
         finally:
             gc.enable()
 
-    def test_a_lost_large_result_is_a_missing_objects_error(self, client: Client, scheduler: FakeScheduler) -> None:
-        future = client.submit(bytes, LARGE)
-        wait([future], timeout=10)
-        scheduler.objects.clear()
-        with pytest.raises(MissingObjects):
-            future.result(10)
+    @with_client
+    async def test_a_lost_large_result_is_a_missing_objects_error(
+        self, client: AnyClient, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, -1)
+        [task] = scheduler.wait_for(Task)
+        scheduler.say(TaskResult(task.task_id, TaskStatus.SUCCESS, b"", LARGE))
+        with pytest.raises(MissingObjects, match="no longer stored"):
+            await future
 
     def test_after_disconnect_a_large_result_cannot_be_read(self, client: Client) -> None:
         future = client.submit(bytes, LARGE)
@@ -299,14 +336,6 @@ class TestAsyncio:
             return await client.submit(abs, -1), len(await client.submit(bytes, LARGE)), len(await large)
 
         assert asyncio.run(main()) == (1, LARGE, LARGE)
-
-    def test_asyncio_can_wrap_a_future_and_raises_its_error(self, client: Client) -> None:
-        async def main() -> None:
-            assert await asyncio.wrap_future(client.submit(abs, -1)) == 1
-            with pytest.raises(ValueError, match="boom"):
-                await client.submit(boom)
-
-        asyncio.run(main())
 
     def test_cancelling_the_waiter_cancels_the_task(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
@@ -379,6 +408,17 @@ async def test_an_error_of_the_system_names_the_task(
     [task] = scheduler.wait_for(Task)
     scheduler.say(TaskResult(task.task_id, status, payload, 0))
     assert str(await exception_of(future)) == text
+
+
+@with_client
+async def test_a_task_that_an_admin_has_cancelled_is_cancelled(client: AnyClient, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    [task] = scheduler.wait_for(Task)
+    scheduler.say(TaskResult(task.task_id, TaskStatus.CANCELED, b"", 0))
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    assert future.cancelled()
 
 
 def boom_with(_number: int) -> None:

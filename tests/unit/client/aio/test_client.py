@@ -1,215 +1,26 @@
+"""What is special about an `AsyncClient`: its event loop, its beginning and its end."""
+
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import pickle
 import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from scaler import (
-    AsyncClient,
-    ClientShutdownException,
-    ConfigError,
-    DefaultSerializer,
-    DisconnectedError,
-    MissingObjects,
-    SerializeObjectError,
-)
-from scaler.client.aio.future import ValueOnItsWayError
-from scaler.ids import ObjectId
-from scaler.wire.messages.client import ClientDisconnect, InputResult, Task
-from scaler.wire.messages.common import ObjectInstruction, ObjectRequest, TaskStatus
+from scaler import AsyncClient, Client, DisconnectedError, task_context
+from scaler.wire.messages.client import ClientDisconnect, Task, TaskCancel
+from tests.support.faces import AnyClient, with_client
 from tests.support.fake_scheduler import FakeScheduler
-from tests.unit.client.aio.conftest import Use
-
-LARGE = b"x" * 2_000_000
+from tests.support.processes import open_descriptors, wait_until
 
 
-class NotesThreads(DefaultSerializer):
-    threads: list[int] = []  # noqa: RUF012
-
-    def serialize(self, obj: Any) -> bytes:
-        if isinstance(obj, bytes):
-            NotesThreads.threads.append(threading.get_ident())
-        return bytes(super().serialize(obj))
-
-    def __reduce__(self) -> Any:
-        return DefaultSerializer, ()
-
-
-def test_large_values_are_serialised_in_another_thread(scheduler: FakeScheduler) -> None:
-    async def test() -> None:
-        here = threading.get_ident()
-        async with AsyncClient(scheduler.address, serializer=NotesThreads()) as client:
-            for value, is_here in ((b"x", True), (LARGE, False)):
-                NotesThreads.threads.clear()
-                assert await client.submit(len, value) == len(value)
-                assert [thread == here for thread in NotesThreads.threads] == [is_here]
-                reference = await client.send_object(value)
-                assert [thread == here for thread in NotesThreads.threads] == [is_here] * 2
-                assert await client.submit(len, reference) == len(value)
-                assert await client.get({"v": value, "n": (len, "v")}, ["n"]) == {"n": len(value)}
-
-    asyncio.run(test())
-
-
-def test_bad_arguments_are_refused_at_once(use: Use) -> None:
-    async def test(client: AsyncClient) -> None:
-        with pytest.raises(TypeError):
-            client.submit(abs)
-        with pytest.raises(TypeError):
-            client.submit(abs, LARGE, LARGE)
-        with pytest.raises(SerializeObjectError):
-            client.submit(abs, threading.Lock())
-        with pytest.raises(SerializeObjectError):
-            await client.submit(max, LARGE, threading.Lock())
-
-    use(test)
-
-
-def test_a_large_call_that_is_cancelled_while_it_is_serialised_is_not_sent(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        assert client.submit(len, LARGE).cancel()
-        assert await client.submit(len, LARGE) == len(LARGE)
-        assert len(scheduler.of(Task)) == 1
-
-    use(test)
-
-
-def test_futures_are_arguments_alone_and_inside_of_small_and_large_values(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        numbers = [client.submit(abs, -n) for n in range(4)]
-        many: list[Any] = [*range(1 << 18), numbers[3]]
-        total = client.submit(sum, many)
-        assert await client.submit(pow, numbers[3], numbers[2]) == 9
-        assert await client.submit(sum, numbers) == 6
-        assert await total == sum(range(1 << 18)) + 3
-        assert await client.map(pow, [(each, 2) for each in numbers]) == [0, 1, 4, 9]
-        inputs = [len(task.inputs) // 16 for task in scheduler.of(Task) if task.inputs]
-        assert sorted(inputs) == [1, 1, 1, 1, 1, 2, 4]
-
-    use(test)
-
-
-def test_a_large_value_on_its_way_is_awaited_and_passed_on(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        first = client.submit(bytes, len(LARGE))
-        while not first.is_being_fetched:
-            assert not first.done()
-            await asyncio.sleep(0)
-        assert await client.submit(len, first) == len(LARGE)
-        assert scheduler.of(Task)[-1].inputs == b""
-
-    use(test)
-
-
-class Unserialisable:
-    """A value whose serialisation fails after an event."""
-
-    def __init__(self) -> None:
-        self.may_fail = threading.Event()
-
-    def __reduce__(self) -> Any:
-        self.may_fail.wait(30)
-        raise TypeError("it cannot be serialised")
-
-
-@pytest.mark.parametrize("end", ["fails", "is cancelled"])
-def test_an_argument_that_ends_before_its_task_is_sent_ends_the_tasks_that_need_it(
-    use: Use, scheduler: FakeScheduler, end: str
-) -> None:
-    async def test(client: AsyncClient) -> None:
-        value = Unserialisable()
-        first = client.submit(max, LARGE, value)
-        second = client.submit(abs, first)
-        await asyncio.to_thread(scheduler.wait_for, Task)
-        scheduler.say(ObjectRequest(ObjectId(first.task_id), 1))
-        assert await client.submit(abs, -1) == 1  # the client has received the request, and answers nothing
-        assert scheduler.of(InputResult) == []
-        if end == "is cancelled":
-            first.cancel()
-        value.may_fail.set()
-        with pytest.raises(SerializeObjectError if end == "fails" else asyncio.CancelledError):
-            await first
-        with pytest.raises(MissingObjects if end == "fails" else asyncio.CancelledError):
-            await second
-        (answer,) = scheduler.of(InputResult)
-        assert answer.status == (TaskStatus.MISSING_OBJECTS if end == "fails" else TaskStatus.CANCELED)
-
-    use(test)
-
-
-def test_a_future_is_taken_as_an_argument_in_the_thread_of_its_loop(use: Use) -> None:
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        with pytest.raises(ValueOnItsWayError):
-            await asyncio.to_thread(future.as_argument, future._link)
-        assert await client.submit(abs, future) == 1
-
-    use(test)
-
-
-def test_an_async_client_runs_graphs(use: Use) -> None:
-    async def test(client: AsyncClient) -> None:
-        graph = {"a": 2, "b": (pow, "a", 3), "c": (max, "a", "b")}
-        assert await client.get(graph, ["c", "a"]) == {"c": 8, "a": 2}
-        many = {f"k{n}": (abs, -n) for n in range(200)}
-        assert (await client.get(many, ["k199"])) == {"k199": 199}
-        with pytest.raises(KeyError):
-            await client.get(graph, ["x"])
-        with pytest.raises(ZeroDivisionError):
-            await client.get({"a": (divmod, 1, 0), "b": (abs, -1)}, ["b", "a"])
-
-    use(test)
-
-
-def test_options_of_an_async_client_are_those_of_a_client(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        eager = client.options(name="eager", priority=3)
-        future = eager.submit(abs, -1)
-        assert (await future, future.name) == (1, "eager")
-        assert await eager.options(priority=4).map(abs, [(-2,)]) == [2]
-        tasks = scheduler.of(Task)
-        assert [task.name for task in tasks] == ["eager", "eager"]
-        assert tasks[0].priority < tasks[1].priority
-        assert "eager" in repr(eager)
-        with pytest.raises(TypeError, match="nice"):
-            client.options(nice=1)
-
-    use(test)
-
-
-def test_objects_are_released_with_their_references(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        reference = await client.send_object([1, 2], name="numbers")
-        assert (reference.name, await client.submit(sum, reference)) == ("numbers", 3)
-        instructions = len(scheduler.of(ObjectInstruction))
-        del reference
-        gc.collect()
-        await asyncio.to_thread(scheduler.wait_for, ObjectInstruction, instructions + 1)
-        kept = await client.send_object([3])
-        await client.clear()
-        with pytest.raises(MissingObjects):
-            client.submit(sum, kept)
-        with pytest.raises(TypeError, match="must be a str"):
-            await client.send_object(1, name=2)  # type: ignore[arg-type]
-
-    use(test)
-
-
-def test_clear_of_an_async_client_cancels_open_tasks(use: Use, scheduler: FakeScheduler) -> None:
-    scheduler.answers_tasks = False
-
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        await client.clear()
-        assert future.cancelled()
-        scheduler.answers_tasks = True
-        assert await client.submit(abs, -1) == 1
-
-    use(test)
+def test_both_clients_check_their_arguments_in_one_place() -> None:
+    assert AsyncClient.__init__ is Client.__init__
 
 
 def test_an_async_client_sends_one_goodbye(scheduler: FakeScheduler) -> None:
@@ -221,10 +32,10 @@ def test_an_async_client_sends_one_goodbye(scheduler: FakeScheduler) -> None:
         await client.disconnect()
         with pytest.raises(DisconnectedError):
             client.submit(abs, -1)
-        await asyncio.to_thread(scheduler.wait_for, ClientDisconnect)
-        assert len(scheduler.of(ClientDisconnect)) == 1
 
     asyncio.run(test())
+    scheduler.wait_for(ClientDisconnect)
+    assert len(scheduler.of(ClientDisconnect)) == 1
 
 
 def test_a_garbage_collected_async_client_sends_a_goodbye(scheduler: FakeScheduler) -> None:
@@ -232,41 +43,35 @@ def test_a_garbage_collected_async_client_sends_a_goodbye(scheduler: FakeSchedul
         client = AsyncClient(scheduler.address)
         assert await client.submit(abs, -1) == 1
         del client
+        await asyncio.sleep(0)  # the loop drops the future of this turn
         gc.collect()
-        await asyncio.to_thread(scheduler.wait_for, ClientDisconnect)
+        scheduler.wait_for(ClientDisconnect)
 
     asyncio.run(test())
 
 
-def test_shutdown_of_an_async_client_returns_the_answer_of_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        scheduler.refuses_shutdown_because = "it is protected"
-        with pytest.raises(ClientShutdownException, match="it is protected"):
-            await client.shutdown()
-        assert await client.submit(abs, -1) == 1
-        scheduler.refuses_shutdown_because = ""
-        await client.shutdown()
-        with pytest.raises(DisconnectedError):
-            await client.clear()
+def test_an_open_future_keeps_its_client(scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
 
-    use(test)
+    async def test() -> None:
+        future = AsyncClient(scheduler.address).submit(abs, -1)
+        gc.collect()
+        scheduler.run(*scheduler.wait_for(Task))
+        assert await future == 1
+        assert scheduler.of(ClientDisconnect) == []
+        del future
+        await asyncio.sleep(0)
+        gc.collect()
+        scheduler.wait_for(ClientDisconnect)
 
-
-def test_an_async_client_cannot_be_passed_to_a_task(use: Use) -> None:
-    async def test(client: AsyncClient) -> None:
-        with pytest.raises(TypeError, match="belongs to its event loop"):
-            pickle.dumps(client)
-        assert client.identity.hex()[:8] in repr(client)
-
-    use(test)
+    asyncio.run(test())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"), [({"address": "nowhere"}, "address"), ({"serializer": object()}, "serializer")]
-)
-def test_bad_settings_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        AsyncClient(**arguments)
+@with_client
+async def test_an_async_client_cannot_be_passed_to_a_task(client: AnyClient) -> None:
+    with pytest.raises(TypeError, match="belongs to its event loop"):
+        pickle.dumps(client)
+    assert client.identity.hex()[:8] in repr(client)
 
 
 def test_an_async_client_without_an_address_has_to_connect_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,3 +82,117 @@ def test_an_async_client_without_an_address_has_to_connect_first(monkeypatch: py
             AsyncClient().submit(abs, -1)
 
     asyncio.run(test())
+
+
+async def unordered(client: AsyncClient) -> None:
+    async for _ in client.map_unordered(abs, [(1,)]):
+        """Never runs."""
+
+
+async def submit(client: AsyncClient) -> int:
+    return await client.submit(abs, -1)
+
+
+CALLS: dict[str, Callable[[AsyncClient], Awaitable[Any]]] = {
+    "submit": submit,
+    "map": lambda client: client.map(abs, [(1,)]),
+    "map_unordered": unordered,
+    "get": lambda client: client.get({"a": (abs, 1)}, ["a"]),
+    "send_object": lambda client: client.send_object(1),
+    "info": lambda client: client.info(),
+    "clear": lambda client: client.clear(),
+    "jobs": lambda client: client.jobs(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_in_another_loop_says_that_a_client_belongs_to_one_loop(
+    scheduler: FakeScheduler, call: Callable[[AsyncClient], Awaitable[Any]]
+) -> None:
+    client = AsyncClient(scheduler.address)
+
+    async def use(call: Callable[[AsyncClient], Awaitable[Any]]) -> None:
+        await call(client)
+
+    asyncio.run(use(submit))
+    with pytest.raises(RuntimeError, match="belongs to another event loop: make a client in this one"):
+        asyncio.run(use(call))
+    asyncio.run(client.disconnect())
+
+
+def test_a_closed_loop_ends_nothing_else(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)  # it gets what ends a thread
+    client = AsyncClient(scheduler.address)
+    scheduler.answers_tasks = False
+
+    async def leave() -> list[Any]:
+        reading = asyncio.ensure_future(client.map(abs, iter([(1,)])))
+        await asyncio.to_thread(scheduler.wait_for, Task)
+        futures = [client.submit(abs, -1), client.submit(bytes, 100_000)]
+        scheduler.wait_for(Task, 3)
+        return [reading, *futures]
+
+    left = asyncio.run(leave())
+    for task in scheduler.of(Task)[1:]:
+        scheduler.run(task)
+    scheduler.answers_tasks = True
+    assert client._connection is not None
+    assert client._connection.submit(abs, -2).result(10) == 2, "the same thread has taken the results of the others"
+    with Client(scheduler.address) as other:
+        assert other.submit(abs, -3).result(10) == 3
+    asyncio.run(client.disconnect())
+    assert [future.cancelled() for future in left] == [True, False, False]
+    assert raised == []
+
+
+def test_a_client_that_disconnects_in_a_task_cancels_its_own_futures_alone(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler.answers_tasks = False
+    monkeypatch.setattr(task_context.current, "address", scheduler.address)
+
+    async def test() -> None:
+        one, other = AsyncClient(), AsyncClient(scheduler.address)
+        futures = [each.submit(abs, -n) for n, each in enumerate((one, other), 1)]
+        assert one._connected()._core is other._connected()._core, "they share the connection of the process"
+        tasks = scheduler.wait_for(Task, 2)
+        await one.disconnect()
+        assert [future.cancelled() for future in futures] == [True, False]
+        assert [cancel.task_id for cancel in scheduler.wait_for(TaskCancel)] == [futures[0].task_id]
+        scheduler.run(tasks[1])
+        assert await futures[1] == 2
+        assert scheduler.of(ClientDisconnect) == []
+        other._connected()._link.close()
+
+    asyncio.run(test())
+
+
+def test_async_clients_leave_no_descriptor_and_no_thread(scheduler: FakeScheduler) -> None:
+    async def test() -> None:
+        async with AsyncClient(scheduler.address) as client:
+            await client.submit(abs, -1)
+
+    asyncio.run(test())
+    gc.collect()
+    before, threads = open_descriptors(), threading.active_count()
+    for _ in range(3):
+        asyncio.run(test())
+    wait_until(lambda: open_descriptors() <= before, "ZeroMQ has closed its own, too")
+    wait_until(lambda: threading.active_count() <= threads, "its threads have ended")
+
+
+@pytest.mark.processes
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@with_client
+async def test_an_async_client_cannot_be_used_in_a_forked_process(client: AnyClient) -> None:
+    assert await client.submit(abs, -1) == 1
+    pid = os.fork()
+    if not pid:
+        try:
+            client.submit(abs, -1)
+        except DisconnectedError as error:
+            os._exit(7 if "forked" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode((await asyncio.to_thread(os.waitpid, pid, 0))[1]) == 7
+    assert await client.submit(abs, -2) == 2

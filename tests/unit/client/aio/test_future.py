@@ -1,19 +1,24 @@
+"""What is special about an `AsyncFuture`: it is an `asyncio.Future`, ended in its loop by the client's thread."""
+
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, DisconnectedError, MissingObjects, ScalerError
+from scaler import AsyncClient
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task, TaskCancel, TaskResult
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import ObjectRequest, TaskStatus
 from scaler.wire.messages.vocabulary import NO_WORKER
+from tests.support.faces import AnyClient, with_client
 from tests.support.fake_scheduler import FakeScheduler
-from tests.unit.client.aio.conftest import Use
 
 LARGE = 3_000_000
+SMALL_VALUE = b"K\x01."
+"""the pickle of 1"""
 
 
 class OnlyHere:
@@ -33,174 +38,144 @@ def stop() -> None:
     raise StopIteration(7)
 
 
-def test_an_async_future_can_be_awaited_repeatedly(use: Use) -> None:
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(divmod, 7, 2)
-        assert await future == (3, 1)
-        assert await future == future.result() == (3, 1)
-        assert future.exception() is None
-        assert await asyncio.gather(future, client.submit(abs, -1)) == [(3, 1), 1]
-        assert "divmod" in repr(future)
-        assert repr(future).endswith(": finished>")
-
-    use(test)
-
-
-def test_exceptions_of_async_futures_keep_their_type_and_show_where_they_were_raised(use: Use) -> None:
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(divmod, 1, 0)
-        with pytest.raises(ZeroDivisionError) as caught:
-            await future
-        assert "divmod" in str(caught.value.__cause__)
-        assert repr(future).endswith(": failed: ZeroDivisionError: integer division or modulo by zero>")
-        assert future._repr_html_().startswith("<div><strong>AsyncFuture</strong> <code>divmod</code> <code>")
-        assert isinstance(future.exception(), ZeroDivisionError)
-        [error] = await asyncio.gather(client.submit(int, "x"), return_exceptions=True)
-        assert isinstance(error, ValueError)
-        with pytest.raises(RuntimeError, match="raised StopIteration"):
-            await client.submit(stop)
-
-    use(test)
-
-
-def test_result_before_the_end_is_an_invalid_state(use: Use, scheduler: FakeScheduler) -> None:
+@with_client
+async def test_an_async_future_reads_without_waiting(client: AnyClient, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
-
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
+    future = client.submit(abs, -1)
+    for read in (future.result, future.exception):
         with pytest.raises(asyncio.InvalidStateError):
-            future.result()
-        with pytest.raises(ValueError, match="no measurements"):
-            future.profiling_info()
-        assert "open" in repr(future)
+            read()
+    scheduler.run(*scheduler.wait_for(Task))
+    assert await future == future.result() == 1
+    assert future.exception() is None
 
-    use(test)
+
+@with_client
+async def test_a_task_that_raises_stop_iteration_does_not_end_a_coroutine(client: AnyClient) -> None:
+    with pytest.raises(RuntimeError, match="task stop raised StopIteration"):
+        await client.submit(stop)
 
 
 @pytest.mark.parametrize("size", [100, 100_000, LARGE])
-def test_values_of_all_sizes_arrive(use: Use, size: int) -> None:
-    async def test(client: AsyncClient) -> None:
-        OnlyHere.threads.clear()
-        value = await client.submit(OnlyHere, b"x" * size)
-        assert len(value.padding) == size
-        is_here = [thread == threading.get_ident() for thread in OnlyHere.threads]
-        assert is_here == [size < LARGE]
-
-    use(test)
+@with_client
+async def test_only_large_values_are_unpickled_outside_of_the_loop(client: AnyClient, size: int) -> None:
+    OnlyHere.threads.clear()
+    value = await client.submit(OnlyHere, b"x" * size)
+    assert len(value.padding) == size
+    is_here = [thread == threading.get_ident() for thread in OnlyHere.threads]
+    assert is_here[-1] == (size < LARGE)
 
 
-def test_an_awaited_async_future_reports_that_from_time_to_time(
-    use: Use, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+@with_client
+async def test_an_awaited_async_future_reports_that_from_time_to_time(
+    client: AnyClient, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.aio.future.WANTED_SECONDS", 0.01)
     scheduler.answers_tasks = False
 
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        waits = asyncio.gather(*(let_come(future) for _ in range(2)))
-        tasks = await asyncio.to_thread(scheduler.wait_for, Task)
-        requests = await asyncio.to_thread(scheduler.wait_for, ExplainRequest, 3)
-        assert {(each.task_id, each.wanted) for each in requests} == {(future.task_id, 1)}
-        scheduler.run(*tasks)
-        assert await waits == [1, 1]
-
     async def let_come(future: Any) -> Any:
         return await future
 
-    use(test)
+    future = client.submit(abs, -1)
+    waits = asyncio.gather(*(let_come(future) for _ in range(2)))
+    tasks = await asyncio.to_thread(scheduler.wait_for, Task)
+    requests = await asyncio.to_thread(scheduler.wait_for, ExplainRequest, 3)
+    assert {(each.task_id, each.wanted) for each in requests} == {(future.task_id, 1)}
+    scheduler.run(*tasks)
+    assert await waits == [1, 1]
 
 
-def test_a_cancel_of_an_async_future_is_sent_to_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
-    scheduler.answers_tasks = False
-
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        waits = asyncio.ensure_future(asyncio.wait_for(future, 0.05))
-        with pytest.raises((asyncio.TimeoutError, TimeoutError)):
-            await waits
-        assert future.cancelled()
-        assert not future.cancel()
-        [cancel] = await asyncio.to_thread(scheduler.wait_for, TaskCancel)
-        assert cancel.task_id == future.task_id
-        with pytest.raises(asyncio.CancelledError):
-            await future
-
-    use(test)
+async def in_time(*futures: Any) -> None:
+    await asyncio.gather(*(asyncio.wait_for(future, 0.05) for future in futures))
 
 
-def test_a_result_after_the_cancel_is_ignored(use: Use, scheduler: FakeScheduler) -> None:
-    scheduler.answers_tasks = False
-
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        [task] = await asyncio.to_thread(scheduler.wait_for, Task)
-        future.cancel()
-        scheduler.say(TaskResult(task.task_id, TaskStatus.SUCCESS, b"", 0))
-        scheduler.answers_tasks = True
-        assert await client.submit(abs, -2) == 2
-        assert future.cancelled()
-
-    use(test)
+async def gathered_in_time(*futures: Any) -> None:
+    await asyncio.wait_for(asyncio.gather(*futures), 0.05)
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [(TaskStatus.CANCELED, asyncio.CancelledError), (TaskStatus.NO_WORKER, ScalerError)],
-)
-def test_an_async_future_without_a_value_raises_the_error_of_its_status(
-    use: Use, scheduler: FakeScheduler, status: TaskStatus, error: type[BaseException]
+@pytest.mark.parametrize("wait", [in_time, gathered_in_time])
+@with_client
+async def test_a_time_out_of_asyncio_cancels_the_tasks_at_the_scheduler(
+    client: AnyClient, scheduler: FakeScheduler, wait: Callable[..., Any]
 ) -> None:
     scheduler.answers_tasks = False
+    futures = [client.submit(abs, -n) for n in range(3)]
+    scheduler.wait_for(Task, 3)
+    with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+        await wait(*futures)
+    cancelled = await asyncio.to_thread(scheduler.wait_for, TaskCancel, 3)
+    assert {each.task_id for each in cancelled} == {future.task_id for future in futures}
+    assert all(future.cancelled() and not future.cancel() for future in futures)
+    with pytest.raises(asyncio.CancelledError):
+        await futures[0]
 
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        [task] = await asyncio.to_thread(scheduler.wait_for, Task)
-        scheduler.say(TaskResult(task.task_id, status, b"so it is", 0))
-        with pytest.raises(error):
-            await future
 
-    use(test)
-
-
-def test_a_large_result_that_is_no_longer_stored_is_a_missing_objects_error(use: Use, scheduler: FakeScheduler) -> None:
+def test_an_async_future_in_another_loop_says_what_to_do(scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
-    async def test(client: AsyncClient) -> None:
-        future = client.submit(abs, -1)
-        [task] = await asyncio.to_thread(scheduler.wait_for, Task)
-        scheduler.say(TaskResult(task.task_id, TaskStatus.SUCCESS, b"", 100_000))
-        with pytest.raises(MissingObjects, match="no longer stored"):
-            await future
+    async def awaited(future: Any) -> Any:
+        return await future
 
-    use(test)
+    async def submit(client: AsyncClient) -> list[Any]:
+        ended, open_one = client.submit(abs, -1), client.submit(abs, -2)
+        scheduler.run(scheduler.wait_for(Task, 2)[0])
+        assert await ended == 1
+        return [ended, open_one]
+
+    client = AsyncClient(scheduler.address)
+    for future in asyncio.run(submit(client)):
+        with pytest.raises(RuntimeError, match="task abs belongs to the event loop of its client: await it in that "):
+            asyncio.run(awaited(future))
+    asyncio.run(client.disconnect())
 
 
-def test_open_async_futures_are_cancelled_when_the_client_disconnects(scheduler: FakeScheduler) -> None:
+@with_client
+async def test_a_large_result_on_its_way_is_an_argument_at_once(client: AnyClient, scheduler: FakeScheduler) -> None:
+    scheduler.answers_requests = False
+    first = client.submit(bytes, 100_000)
+    await asyncio.to_thread(scheduler.wait_for, ObjectRequest)
+    assert await client.submit(len, first) == 100_000
+    assert scheduler.of(Task)[-1].inputs == first.task_id
+    assert await client.map(len, [(first,)]) == [100_000]
+    assert not first.done()
+    scheduler.say(scheduler.stored(first.task_id))
+    assert await first == bytes(100_000)
+    assert len(scheduler.of(ObjectRequest)) == 1
+
+
+@pytest.mark.thorough
+@with_client
+async def test_the_loop_is_woken_once_for_tasks_that_end_together(
+    client: AnyClient, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scheduler.answers_tasks = False
+    futures = [client.submit(abs, 1) for _ in range(10_000)]
+    await asyncio.to_thread(scheduler.wait_for, Task, len(futures))
+    loop, calls = asyncio.get_running_loop(), 0
+    wake = loop.call_soon_threadsafe
 
-    async def test() -> None:
-        async with AsyncClient(scheduler.address) as client:
-            future = client.submit(abs, -1)
-        assert future.cancelled()
-        with pytest.raises(DisconnectedError):
-            client.submit(abs, -1)
+    def counted(*args: Any, **context: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return wake(*args, **context)
 
-    asyncio.run(test())
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    scheduler.say(*(TaskResult(each.task_id, TaskStatus.SUCCESS, SMALL_VALUE, 0) for each in scheduler.of(Task)))
+    assert await asyncio.gather(*futures) == [1] * len(futures)
+    assert 1 <= calls < len(futures) / 20
 
 
-def test_an_async_future_explains_what_its_task_waits_for(use: Use, scheduler: FakeScheduler) -> None:
-    async def test(client: AsyncClient) -> None:
-        done = client.submit(abs, -1)
-        assert await done == 1
-        assert await done.explain() == "it has finished, and its result is available"
-        scheduler.answers_tasks = False
-        future = client.submit(abs, -1)
-        asked = asyncio.create_task(future.story())
-        (request,) = await asyncio.to_thread(scheduler.wait_for, ExplainRequest)
-        scheduler.say(ExplainResponse(request.task_id, "inactive", NO_WORKER, "start scaler_cluster ADDRESS"))
-        story = await asked
-        assert (story.waits_for, story.sentence) == (NO_WORKER, f"start scaler_cluster {scheduler.address}")
-        future.cancel()
-        assert (await future.story()).state == "canceled"
-
-    use(test)
+@with_client
+async def test_an_async_future_explains_what_its_task_waits_for(client: AnyClient, scheduler: FakeScheduler) -> None:
+    done = client.submit(abs, -1)
+    assert await done == 1
+    assert await done.explain() == "it has finished, and its result is available"
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    asked = asyncio.create_task(future.story())
+    (request,) = await asyncio.to_thread(scheduler.wait_for, ExplainRequest)
+    scheduler.say(ExplainResponse(request.task_id, "inactive", NO_WORKER, "start scaler_cluster ADDRESS"))
+    story = await asked
+    assert (story.waits_for, story.sentence) == (NO_WORKER, f"start scaler_cluster {scheduler.address}")
+    future.cancel()
+    assert (await future.story()).state == "canceled"

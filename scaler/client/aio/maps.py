@@ -91,7 +91,7 @@ class AsyncItems:
             self._error = error
         self._wake.set()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Draw no further items, and close the user's iterator if it can be closed."""
         self._drawing.cancel()
         await asyncio.wait([self._drawing])
@@ -139,7 +139,7 @@ async def _begun(run: MapRun, items: Items, wake: LoopWake, *, progress: bool = 
         end_of_wait()
         run.end(is_complete)
         if isinstance(drawn, AsyncItems):
-            await drawn.close()
+            await drawn.aclose()
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
 from typing import Any, TypeAlias
@@ -113,3 +113,20 @@ async def exception_of(future: Any) -> BaseException | None:
     await ended(future)
     error: BaseException | None = future.exception()
     return error
+
+
+class ClosedItems:
+    """An iterator of items that records whether it was closed."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.is_closed = False
+        self._items = iter(items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._items)
+
+    def close(self) -> None:
+        self.is_closed = True

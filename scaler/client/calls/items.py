@@ -61,10 +61,19 @@ def of_item(error: Exception, index: int) -> Exception:
     """Return `error`, one of `UNFIT`, as an exception whose message has the index of the item."""
     if isinstance(error, ObjectTooLargeError):
         return error.renamed(f"item {index} of the map: {error.value}")
-    error_class = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
-    better = error_class(f"item {index} of the map: {error}")
+    kinds = SerializeObjectError, ValueError
+    better = next((kind for kind in kinds if isinstance(error, kind)), TypeError)(f"item {index} of the map: {error}")
     better.__cause__ = error.__cause__
     return better
+
+
+def named_item(error: BaseException, index: int) -> BaseException:
+    """Return the error of an item that was refused when its task was sent, with the index of the item.
+
+    Errors of other kinds, such as those of a lost connection, are returned as they are.
+    """
+    is_refusal = isinstance(error, ObjectTooLargeError) or type(error) in (TypeError, ValueError)
+    return of_item(error, index) if isinstance(error, Exception) and is_refusal else error
 
 
 def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = MappingProxyType({})) -> str:

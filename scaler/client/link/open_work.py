@@ -52,7 +52,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
-from scaler.wire.messages.rows import row_ids
+from scaler.wire.messages.rows import frames_of, row_ids
 
 
 class Lane(Protocol):
@@ -153,7 +153,7 @@ class OpenWork:
     def add_range(self, entry: Entry) -> None:
         """Submit a task with several rows."""
         task = entry[0]
-        if task.rows > self.window.tasks_most:
+        if task.rows > self.window.tasks_most or (task.frames and self._reason(task, *entry[2:4]) is not None):
             for row in split_entry(entry):
                 self.add(row)
             return
@@ -190,7 +190,8 @@ class OpenWork:
     def _reason(
         self, task: Task, function: ObjectInstruction, objects: Iterable[ObjectInstruction]
     ) -> MakeError | None:
-        return self._refusals.reason((function, *objects), task.object_ids, [task.frames])
+        carried = frames_of(task) if task.rows else [task.frames]
+        return self._refusals.reason((function, *objects), task.object_ids, carried)
 
     def _reason_of_graph(self, graph: GraphCalls) -> MakeError | None:
         return self._refusals.reason((*graph.functions.values(), *graph.objects.values()), *graph.used())
@@ -499,6 +500,12 @@ class OpenWork:
             if (make_error := self._reason_of_graph(graph)) is not None:
                 self._cancel_graph(graph, make_error)
 
+    def _expand_refused(self) -> None:
+        """Make a task of each row of a range with a value that may not be sent, because other rows may be sent."""
+        for task_id, entry in list(self._tasks.items()):
+            if entry[0].rows and entry[0].frames and self._reason(entry[0], *entry[2:4]) is not None:
+                self._ranges.expand(task_id)
+
     def on_unreadable(self, make_error: MakeError) -> None:
         """Fail each call that was open during `TRIES_MOST` unreadable answers: its answer may be the unreadable one."""
         known = self._tries
@@ -571,6 +578,7 @@ class OpenWork:
         self._return_to_graphs()
         if in_transit is not None:
             self._refusals.on_dead_scheduler(in_transit, unacknowledged)
+        self._expand_refused()
         self._drop_refused()
         self.out = [item for item in (*unacknowledged, *self.out) if is_withdrawal(item)]
         self.out.extend(map(as_sent, self._stored.values()))

@@ -23,7 +23,7 @@ from scaler import task_context
 from scaler.client.calls.entry import MakeError, Terms
 from scaler.client.calls.functions import Function
 from scaler.client.calls.inputs import blamed
-from scaler.client.calls.items import name_of_item
+from scaler.client.calls.items import name_of_item, named_item
 from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.calls.tolerance import FailureTolerance
 from scaler.client.large_values import LARGE_BYTES
@@ -288,7 +288,7 @@ class MapRun:
             self._put(object_id, value, error and self._unread_result(error, object_id))
         while self._arrived_errors:
             task_id, make_error = self._arrived_errors.popleft()
-            self._put(task_id, None, make_error())
+            self._put(task_id, None, named_item(make_error(), index_of(task_id)))
         if self._error is not None:
             raise self._error()
         self._tolerance.judge(self._done)

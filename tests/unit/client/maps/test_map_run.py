@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 
@@ -12,16 +13,18 @@ from scaler.client.calls.job_names import MAP_WINDOW
 from scaler.client.maps import map_run
 from scaler.client.maps.map_run import PROBE_ROWS
 from scaler.client.maps.row_source import RowSource
+from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.pickling.serialization import CARRIED_BYTES, size_of
 from scaler.wire.messages import rows
-from scaler.wire.messages.client import (
-    Task,
-    TaskCancel,
-)
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.messages.client import ClientHello, Task, TaskCancel
+from scaler.wire.messages.common import HelloReply, InstructionKind, ObjectInstruction
 from scaler.wire.messages.rows import RANGE_BYTES
-from tests.support.faces import CANCELLED, AnyClient, link_of, with_client
+from scaler.wire.session import pipe
+from tests.support.faces import CANCELLED, AnyClient, ClosedItems, Face, link_of, user, with_client
 from tests.support.fake_scheduler import FakeScheduler
+from tests.support.processes import wait_until
+
+LOCK = threading.Lock()
 
 
 def only_keyword(a: int, *, b: int) -> int:
@@ -242,6 +245,148 @@ async def test_the_timeout_error_of_a_map_counts_the_items_beyond_the_window(
     scheduler.answers_tasks = False
     with pytest.raises(TimeoutError, match=said):
         await client.map(abs, kind([(1,)] * 100), timeout=0.1, window=4)
+
+
+async def mapped(client: AnyClient, fn: Any, items: Any, **arguments: Any) -> list[Any]:
+    return await client.map(fn, items, **arguments)
+
+
+async def as_they_come(client: AnyClient, fn: Any, items: Any, **arguments: Any) -> list[Any]:
+    return [each async for each in client.map_unordered(fn, items, **arguments)]
+
+
+BOTH = pytest.mark.parametrize("run", [mapped, as_they_come])
+INTERRUPTED: Any = object()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("bad", "arguments", "error"),
+    [
+        (("x",), {}, ValueError),
+        (3, {}, TypeError),
+        ((1, 2, 3), {}, TypeError),
+        ((LOCK,), {}, SerializeObjectError),
+        (("1",), {"timeout": 0.05}, TimeoutError),
+        (INTERRUPTED, {}, KeyboardInterrupt),
+    ],
+)
+@with_client
+async def test_an_iterator_is_closed_when_its_map_fails(
+    client: AnyClient,
+    scheduler: FakeScheduler,
+    run: Callable[..., Any],
+    bad: Any,
+    arguments: dict[str, Any],
+    error: type[BaseException],
+) -> None:
+    scheduler.answers_tasks = "timeout" not in arguments
+
+    def rows() -> Iterator[Any]:
+        yield ("1",)
+        if bad is INTERRUPTED:
+            raise KeyboardInterrupt
+        yield bad
+        yield from itertools.repeat(("1",))
+
+    items = ClosedItems(rows())
+    with pytest.raises(error):
+        await run(client, int, items, window=4, **arguments)
+    assert items.is_closed
+
+
+@with_client
+async def test_an_iterator_that_raises_ends_its_map_with_its_exception(client: AnyClient) -> None:
+    def items() -> Iterator[tuple[int]]:
+        yield (1,)
+        raise LookupError("no more of these")
+
+    for run in (mapped, as_they_come):
+        with pytest.raises(LookupError, match="no more of these"):
+            await run(client, abs, items())
+
+
+@pytest.fixture
+def long_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send as many rows together as the scheduler accepts, as if they were known to be short."""
+    monkeypatch.setattr("scaler.client.maps.row_source.rows_together", lambda most, _mean_us, left: min(most, left))
+
+
+class TestUnfitItems:
+    """An item that cannot be sent fails alone, with its number."""
+
+    ITEMS: ClassVar[list[Any]] = [(b"a",), (b"b",), (LOCK,), (b"d",), (b"e",)]
+
+    @BOTH
+    @pytest.mark.parametrize("kind", [list, iter])
+    @with_client
+    async def test_an_item_that_cannot_be_pickled(
+        self, client: AnyClient, run: Callable[..., Any], kind: Callable[[Any], Any]
+    ) -> None:
+        found = await run(client, len, kind(self.ITEMS), return_exceptions=True)
+        errors = [each for each in found if each != 1]
+        assert found.count(1) == 4
+        assert found.index(errors[0]) == 2 or run is as_they_come
+        assert isinstance(errors[0], SerializeObjectError)
+        assert str(errors[0]).startswith("item 2 of the map: len: argument 1")
+        with pytest.raises(SerializeObjectError, match=r"^item 2 of the map: len: argument 1"):
+            await run(client, len, kind(self.ITEMS))
+
+    @BOTH
+    @pytest.mark.parametrize("rows_most", [1, 64])
+    @pytest.mark.parametrize("kind", [list, iter])
+    @pytest.mark.usefixtures("long_ranges")
+    def test_an_item_above_the_limit_that_arrives_with_the_hello(
+        self, face: Face, run: Callable[..., Any], kind: Callable[[Any], Any], rows_most: int
+    ) -> None:
+        items = [(bytes(60_000),)] * 3 + [(bytes(100_001),)] + [(bytes(60_000),)] * 3
+
+        async def test(client: AnyClient) -> None:
+            link_of(client)._work.rows_most = rows_most
+            running = asyncio.ensure_future(run(client, len, kind(items), return_exceptions=True))
+            await asyncio.to_thread(scheduler.wait_for, ClientHello)
+            await asyncio.to_thread(wait_until, lambda: len(link_of(client)._work._tasks) > 0, "they are submitted")
+            scheduler.answers_hellos = True
+            own = (scheduler.scheduler_id, 1, "0")
+            scheduler.say(HelloReply(1, "", *own, value_bytes=scheduler.value_bytes, rows=rows_most))
+            found = await running
+            (error,) = [each for each in found if each != 60_000]
+            assert len(found) == 7
+            assert found.index(error) == 3 or run is as_they_come
+            assert isinstance(error, ObjectTooLargeError)
+            assert str(error).startswith("item 3 of the map")
+
+        with FakeScheduler(answers_hellos=False, value_bytes=100_000) as scheduler:
+            user(face, scheduler.address)(test)
+
+    @BOTH
+    @pytest.mark.parametrize("rows_most", [1, 64])
+    @pytest.mark.usefixtures("long_ranges")
+    @with_client
+    async def test_an_item_that_cannot_be_written(
+        self, client: AnyClient, run: Callable[..., Any], rows_most: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert await client.submit(len, b"") == 0
+        link_of(client)._work.rows_most = rows_most
+        items = [(bytes(2),)] * 3 + [(b"bad",)] + [(bytes(2),)] * 3
+
+        def refusing(function: Callable[..., Any], position: int) -> Callable[..., Any]:
+            def refuse(*arguments: Any) -> Any:
+                items = arguments[position] if isinstance(arguments[position], (list, tuple)) else [arguments[position]]
+                if any(type(item) is Task and b"bad" in item.payload for item in items):
+                    raise TypeError("it is bad")
+                return function(*arguments)
+
+            return refuse
+
+        monkeypatch.setattr(pipe, "encode_message", refusing(pipe.encode_message, 1))
+        monkeypatch.setattr(pipe, "check_item", refusing(pipe.check_item, 1))
+        found = await run(client, len, items, return_exceptions=True)
+        (error,) = [each for each in found if each != 2]
+        assert len(found) == 7
+        assert found.index(error) == 3 or run is as_they_come
+        assert str(error).startswith("item 3 of the map")
+        assert "this call cannot be sent to the scheduler" in str(error)
 
 
 @with_client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
@@ -15,8 +16,9 @@ from scaler.config import ConfigError
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import ObjectRequest
-from tests.support.faces import AnyClient, with_client
+from tests.support.faces import AnyClient, ClosedItems, link_of, with_client
 from tests.support.fake_scheduler import FakeScheduler
+from tests.support.processes import wait_until
 
 
 def boom(text: str) -> None:
@@ -103,3 +105,35 @@ async def test_a_timeout_ends_map_unordered(client: AnyClient, scheduler: FakeSc
     scheduler.answers_tasks = False
     with pytest.raises(TimeoutError, match="0 of 1 results"):
         [each async for each in client.map_unordered(abs, [(1,)], timeout=0.1)]
+
+
+@with_client
+async def test_a_result_that_has_arrived_is_yielded_before_the_next_item_of_an_iterator(
+    client: AnyClient, scheduler: FakeScheduler
+) -> None:
+    link, read, read_before = link_of(client), list[int](), list[int]()
+
+    def items() -> Iterator[tuple[int]]:
+        yield (-1,)
+        scheduler.wait_for(Task)
+        wait_until(lambda: link._work.n_open == 0, "the first result has arrived")
+        has_arrived = threading.Event()
+        link._put(has_arrived.set)
+        assert has_arrived.wait(10)
+        yield (-2,)
+        read_before.extend(read)
+        yield (-3,)
+
+    async for value in client.map_unordered(abs, items()):
+        read.append(value)
+    assert read == [1, 2, 3]
+    assert read_before[:1] == [1]
+
+
+@with_client
+async def test_an_iterator_is_closed_when_its_reader_stops(client: AnyClient) -> None:
+    items = ClosedItems((n,) for n in itertools.count())
+    async with aclosing(client.map_unordered(abs, items, window=3)) as results:
+        assert await anext(results) == 0
+        assert not items.is_closed
+    assert items.is_closed

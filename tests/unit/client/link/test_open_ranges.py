@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from scaler.client.link.open_work import OpenWork
+from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, index_of
 from scaler.wire.messages.client import Task, TaskCancel, TaskResult
 from scaler.wire.messages.columns import ROWS_MOST
 from scaler.wire.messages.common import LOST, InstructionKind, ObjectInstruction, ObjectResponse
 from scaler.wire.messages.rows import pack, row_ids
+from scaler.wire.session.too_large import NO_LIMIT
 
 FIRST = TaskId(b"prefix--" + (10).to_bytes(8, "big"))
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"x",))
@@ -178,3 +181,35 @@ def test_the_first_row_can_be_made_again_while_other_rows_are_open(work: OpenWor
     assert work.n_open == 1
     work.on_results([result_of(0)])
     assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})
+
+
+class RefusedRows(Sink):
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[TaskId] = []
+
+    def fail_task(self, task_id: TaskId, make_error: Callable[[], BaseException]) -> None:
+        assert isinstance(make_error(), ObjectTooLargeError)
+        self.refused.append(task_id)
+
+    def expect_rows(self) -> None: ...
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["the limit is known", "the limit arrives with the hello"])
+@pytest.mark.parametrize("sizes", [(60, 60, 60, 60), (60, 101, 60, 102)])
+def test_only_rows_above_the_limit_of_values_are_refused(sizes: tuple[int, ...], is_late: bool) -> None:
+    sink, work = RefusedRows(), OpenWork()
+    task = Task(FIRST, FUNCTION.object_id, pack(BLOCKS), b"", rows=4, frames=tuple(map(bytes, sizes)))
+    limits = (NO_LIMIT, 100) if is_late else (100, 100)
+    work.limit.n_bytes = limits[0]
+    work.add_range((task, sink, FUNCTION, (), ()))
+    if is_late:
+        work.limit.n_bytes = limits[1]
+        work.start_over()
+    rows = row_ids(FIRST, 4)
+    assert sink.refused == [row for row, size in zip(rows, sizes, strict=True) if size > 100]
+    sent = [item for item in work.out if type(item) is Task]
+    kept = [row for row in rows if row not in sink.refused]
+    assert [each.task_id for each in sent] == (kept if sink.refused else [FIRST])
+    assert [each.rows for each in sent] == ([0, 0] if sink.refused else [4])
+    assert work.n_open == len(kept)

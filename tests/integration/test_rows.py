@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from scaler import Client, ProcessorDiedError, SchedulerClusterCombo, current_task
+from scaler import AsyncClient, Client, ProcessorDiedError, SchedulerClusterCombo, current_task
 from scaler.client.calls.entry import Entry
 from scaler.client.calls.functions import Function
 from scaler.client.maps.row_source import RowSource
+from tests.support.faces import FACES, AnyClient, Use, user, with_client
 from tests.support.processes import wait_until
 from tests.support.rows import double, odd_ones_raise, one_ends_its_process, one_is_large
 
@@ -147,31 +149,48 @@ def ranges(client: Client, most: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     assert (max(lengths, default=1) > 1) is (most > 1)
 
 
-def test_results_are_in_the_order_of_the_items(client: Client) -> None:
-    assert client.map(double, ITEMS) == [2 * row for row in ROWS]
+@pytest.fixture(params=FACES)
+def use(request: pytest.FixtureRequest, client: Client) -> Use:
+    """Run a test in a loop of its own, with a client of either kind."""
+
+    async def after_the_hello(test: Callable[[AnyClient], Any], one: AnyClient) -> None:
+        await one.submit(double, 1)  # the scheduler has said how many rows it takes
+        await test(one)
+
+    run = user(FACES[request.param], client._core.link.address)
+    return lambda test: run(partial(after_the_hello, test))
 
 
-def test_each_row_that_raises_has_its_own_error(client: Client) -> None:
-    results = client.map(odd_ones_raise, ITEMS, return_exceptions=True)
+@with_client
+async def test_results_are_in_the_order_of_the_items(client: AnyClient) -> None:
+    assert await client.map(double, ITEMS) == [2 * row for row in ROWS]
+
+
+@with_client
+async def test_each_row_that_raises_has_its_own_error(client: AnyClient) -> None:
+    results = await client.map(odd_ones_raise, ITEMS, return_exceptions=True)
     assert results[::2] == ROWS[::2]
     assert [(type(error), error.args) for error in results[1::2]] == [(ValueError, (row,)) for row in ROWS[1::2]]
 
 
-def test_the_first_error_ends_the_map(client: Client) -> None:
+@with_client
+async def test_the_first_error_ends_the_map(client: AnyClient) -> None:
     with pytest.raises(ValueError, match=r"^\d*[13579]$"):
-        client.map(odd_ones_raise, ITEMS)
-    assert client.map(double, ITEMS[:3]) == [0, 2, 4]
+        await client.map(odd_ones_raise, ITEMS)
+    assert await client.map(double, ITEMS[:3]) == [0, 2, 4]
 
 
-def test_the_row_that_ends_its_process_is_to_blame(client: Client) -> None:
-    results = client.map(one_ends_its_process, ITEMS, return_exceptions=True)
+@with_client
+async def test_the_row_that_ends_its_process_is_to_blame(client: AnyClient) -> None:
+    results = await client.map(one_ends_its_process, ITEMS, return_exceptions=True)
     assert isinstance(results[700], ProcessorDiedError)
     assert "item 700" in str(results[700])
     assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
 
 
-def test_a_large_result_travels_alone(client: Client) -> None:
-    results = client.map(one_is_large, ITEMS)
+@with_client
+async def test_a_large_result_travels_alone(client: AnyClient) -> None:
+    results = await client.map(one_is_large, ITEMS)
     assert results[700] == bytes(300_000)
     assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
 
@@ -199,16 +218,21 @@ def test_a_map_that_takes_too_long_is_cancelled_and_workers_are_free(client: Cli
     assert client.map(double, ITEMS) == [2 * row for row in ROWS]
 
 
-def test_ranges_carry_arguments_that_are_not_plain(client: Client) -> None:
-    assert client.map(len, [([row] * 3,) for row in ROWS]) == [3] * len(ROWS)
+@with_client
+async def test_ranges_carry_arguments_that_are_not_plain(client: AnyClient) -> None:
+    waiting = client.submit(double, 21)
+    items = [*ITEMS[:100], (waiting,), *ITEMS[100:200]]
+    assert await client.map(double, items) == [*range(0, 200, 2), 84, *range(200, 400, 2)]
+    assert await client.map(len, [([row] * 3,) for row in ROWS]) == [3] * len(ROWS)
 
 
-def test_ranges_carry_arguments_with_frames_that_belong_to_their_row(client: Client) -> None:
+@with_client
+async def test_ranges_carry_arguments_with_frames_that_belong_to_their_row(client: AnyClient) -> None:
     items = [
         (bytearray([row % 256]) * (30_000 if row % 50 else 70_000), bytes([row % 256]) * 9_000) for row in ROWS[:300]
     ]
-    assert client.map(joined, items) == [bytes(first) + second for first, second in items]
-    assert client.map(joined, iter(items)) == [bytes(first) + second for first, second in items]
+    assert await client.map(joined, items) == [bytes(first) + second for first, second in items]
+    assert await client.map(joined, iter(items)) == [bytes(first) + second for first, second in items]
 
 
 def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:
@@ -216,10 +240,11 @@ def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:
 
 
 @pytest.mark.parametrize("rows", [iter, lambda items: (item for item in items)], ids=["iterator", "generator"])
-def test_items_of_a_slow_iterable_travel_together(
-    client: Client, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
+@with_client
+async def test_items_of_a_slow_iterable_travel_together(
+    client: AnyClient, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
 ) -> None:
-    assert client.map(double, rows(ITEMS)) == [2 * row for row in ROWS]
+    assert await client.map(double, rows(ITEMS)) == [2 * row for row in ROWS]
 
 
 def test_ranges_carry_items_of_several_iterables(client: Client) -> None:
@@ -227,10 +252,11 @@ def test_ranges_carry_items_of_several_iterables(client: Client) -> None:
 
 
 @pytest.mark.parametrize("rows", [list, iter])
-def test_unordered_results_travel_in_ranges(
-    client: Client, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
+@with_client
+async def test_unordered_results_travel_in_ranges(
+    client: AnyClient, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
 ) -> None:
-    assert sorted(client.map_unordered(double, rows(ITEMS))) == [2 * row for row in ROWS]
+    assert sorted([each async for each in client.map_unordered(double, rows(ITEMS))]) == [2 * row for row in ROWS]
 
 
 def test_no_row_waits_for_a_later_one(client: Client, tmp_path: Path) -> None:
@@ -305,4 +331,30 @@ def test_the_map_of_a_task_that_is_cancelled_ends_with_it(client: Client, tmp_pa
     wait_until(lambda: list(tmp_path.iterdir()), "a row has begun")
     future.cancel()
     assert client.map(double, ITEMS) == [2 * row for row in ROWS]
+    assert len(list(tmp_path.iterdir())) < 400
+
+
+def test_rows_of_an_asynchronous_iterable_travel_together(client: Client) -> None:
+    async def items() -> AsyncIterator[tuple[int]]:
+        for item in ITEMS:
+            yield item
+
+    async def test(one: AnyClient) -> None:
+        await one.submit(double, 1)
+        assert sorted([each async for each in one.map_unordered(double, items())]) == [2 * row for row in ROWS]
+        assert await one.map(double, items()) == [2 * row for row in ROWS]
+
+    user(AsyncClient, client._core.link.address)(test)
+
+
+def test_a_map_that_a_coroutine_cancels_leaves_workers_free(client: Client, tmp_path: Path) -> None:
+    async def test(one: AnyClient) -> None:
+        await one.submit(double, 1)
+        slow = asyncio.ensure_future(one.map(note_and_wait, [(row, str(tmp_path)) for row in range(400)]))
+        await asyncio.to_thread(wait_until, lambda: list(tmp_path.iterdir()), "a row has begun")
+        slow.cancel()
+        await asyncio.wait([slow])
+        assert await one.map(double, ITEMS) == [2 * row for row in ROWS]
+
+    user(AsyncClient, client._core.link.address)(test)
     assert len(list(tmp_path.iterdir())) < 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -15,8 +16,11 @@ import pytest
 
 from scaler import AsyncClient, ConfigError, DisconnectedError, task_context
 from tests.support.processes import children, descendants, wait_until
+from tests.support.timing import at_best
 
 SECONDS = 60.0
+PAUSE_SECONDS = 0.1
+"""the longest time between two turns of a loop: some hundredths of a second in fact"""
 LOOPS = ["builtin", "uvloop"]
 
 
@@ -46,6 +50,18 @@ async def sum_of_squares(n: int) -> int:
         return sum(await client.map(pow, [(i, 2) for i in range(n)]))
 
 
+async def two_clients() -> tuple[bool, int]:
+    async with AsyncClient() as one:
+        async with AsyncClient() as other:
+            future = one.submit(pow, 2, 5)
+            is_shared = one.identity == other.identity
+        return is_shared, await future
+
+
+def with_two_clients() -> tuple[bool, int]:
+    return asyncio.run(two_clients())
+
+
 def nested(n: int) -> int:
     return asyncio.run(sum_of_squares(n))
 
@@ -61,6 +77,57 @@ def test_ten_thousand_open_awaits(address: str, loop: str) -> None:
             assert sum(await asyncio.gather(*map(one, range(10_000)))) == sum(range(10_000))
 
     run(main(), loop)
+
+
+async def ten_thousand_futures(client: AsyncClient) -> None:
+    futures = []
+    for n in range(10_000):
+        futures.append(client.submit(abs, -n))
+        if n % 100 == 0:
+            await asyncio.sleep(0)
+    for n, future in enumerate(futures):
+        assert await future == n
+
+
+async def hundred_thousand_rows(client: AsyncClient) -> None:
+    assert len(await client.map(abs, [(-n,) for n in range(100_000)])) == 100_000
+
+
+async def hundred_thousand_rows_of_an_iterator(client: AsyncClient) -> None:
+    total = 0
+    async for value in client.map_unordered(abs, ((-n,) for n in range(100_000))):
+        total += value
+    assert total == sum(range(100_000))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("work", [ten_thousand_futures, hundred_thousand_rows, hundred_thousand_rows_of_an_iterator])
+def test_the_loop_has_its_turns_while_many_tasks_run(
+    address: str, work: Callable[[AsyncClient], Coroutine[Any, Any, None]]
+) -> None:
+    async def longest_pause(client: AsyncClient) -> float:
+        working, longest, before = asyncio.ensure_future(work(client)), 0.0, time.monotonic()
+        while not working.done():
+            await asyncio.sleep(0)
+            now = time.monotonic()
+            longest, before = max(longest, now - before), now
+        await working
+        return longest
+
+    async def main() -> float:
+        async with AsyncClient(address) as client:
+            assert await client.submit(abs, -1) == 1
+            return await longest_pause(client)
+
+    def measure() -> float:
+        gc.collect()
+        gc.disable()  # a collection of the whole program would count
+        try:
+            return asyncio.run(main())
+        finally:
+            gc.enable()
+
+    assert at_best(measure, PAUSE_SECONDS) < PAUSE_SECONDS
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -151,6 +218,7 @@ def test_a_task_may_have_an_async_client(address: str) -> None:
     async def main() -> None:
         async with AsyncClient(address) as client:
             assert await client.map(nested, [(n,) for n in (3, 4, 5, 6)]) == [5, 14, 30, 55]
+            assert await client.submit(with_two_clients) == (True, 32), "they share the connection of the process"
             assert task_context.current.address is None
 
     run(main())

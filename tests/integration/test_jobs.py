@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import date
 from functools import partial
@@ -35,6 +35,7 @@ from scaler.jobs.folder import read_jobs
 from scaler.jobs.terms import JobSummary
 from scaler.wire.messages.client import JobVerb
 from tests.support import terminals
+from tests.support.faces import FACES, AnyClient, ClosedItems, Face, user
 from tests.support.processes import called, command, free_address, wait_until
 from tests.support.terminal import CTRL_C, terminal
 from tests.unit.client.test_foreign_words import check as check_foreign_words
@@ -1136,3 +1137,62 @@ def test_at_most_once_rows_continue_at_their_agent_while_the_scheduler_restarts(
     after = counts(cluster.ran)
     assert set(after.values()) == {1}
     assert ended.done == len(after) >= 10 - 2  # the two that ran are adopted, and so are those that the agent has
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_iterators_of_items_are_closed_when_a_job_does_not_begin(face: Face, tmp_path: Path) -> None:
+    def raising() -> Iterator[Any]:
+        yield (1,)
+        raise LookupError("no more of these")
+
+    async def test(client: AnyClient) -> None:
+        await client.map(double, [(1,), (2,)], job="known")
+        calls: list[Callable[..., Any]] = [
+            lambda items: client.map(double, items, job="new"),
+            lambda items: client.start(double, items, "started"),
+            lambda items: anext(client.map_unordered(double, items, job="unordered")),
+        ]
+        for call in calls:
+            for rows, error in (([(1,), 3, *[(2,)] * 9], TypeError), (raising(), LookupError)):
+                items = ClosedItems(rows)
+                with pytest.raises(error):
+                    await call(items)
+                assert items.is_closed
+        items = ClosedItems((n,) for n in range(1_000_000))
+        with pytest.raises(JobConflictError):
+            await client.map(double, items, job="known")
+        assert await client.map(double, ClosedItems([(1,), (2,)]), job="known") == [2, 4]
+
+    user(face, n_workers=1, keep=tmp_path / "jobs")(test)
+
+
+@pytest.mark.parametrize("begin", [AsyncClient.start, lambda *call: AsyncClient.map(*call[:3], job=call[3])])
+def test_asynchronous_items_are_closed_when_a_job_does_not_begin(begin: Callable[..., Any], tmp_path: Path) -> None:
+    is_closed, has_begun = asyncio.Event(), asyncio.Event()
+
+    async def items(last: Any) -> AsyncIterator[Any]:
+        try:
+            for number in range(100):
+                yield (number,)
+            yield last
+            has_begun.set()
+            await asyncio.Event().wait()
+        finally:
+            is_closed.set()
+
+    async def test(client: AnyClient) -> None:
+        with pytest.raises(TypeError, match="item 100"):
+            await begin(client, double, items(3), "bad")
+        assert is_closed.is_set()
+        is_closed.clear()
+        has_begun.clear()
+        beginning = asyncio.ensure_future(begin(client, double, items((100,)), "cancelled"))
+        await has_begun.wait()
+        beginning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await beginning
+        assert is_closed.is_set()
+        assert await client.submit(double, 1) == 2
+        assert await client.jobs() == []
+
+    user(AsyncClient, n_workers=1, keep=tmp_path / "jobs")(test)

@@ -146,16 +146,24 @@ async def _begun(run: MapRun, items: Items, wake: LoopWake, *, progress: bool = 
 async def drawn_in_loop(items: Items) -> AsyncIterator[Iterable[Sequence[Any]]]:
     """Return an iterable for another thread, whose items are drawn in the thread of this loop, one at a time.
 
-    A list or tuple is returned as it is. The user's iterator is closed if not all items were drawn.
+    A list or tuple is returned as it is. The user's iterator is closed if not all items were drawn. A thread that draws
+    items after the end of the block gets a `CancelledError`: else it would take those it has for all of them.
     """
     if isinstance(items, (list, tuple)):
         yield items
         return
     loop, rest = asyncio.get_running_loop(), aiter(items) if isinstance(items, AsyncIterable) else iter(items)
-    is_exhausted = False
+    awaited: asyncio.Future[Any] | None = None
+    is_exhausted = is_over = False
 
     async def draw() -> Any:
-        return next(rest, NOT_YET) if isinstance(rest, Iterator) else await anext(rest, NOT_YET)
+        nonlocal awaited
+        if is_over:
+            raise asyncio.CancelledError
+        if isinstance(rest, Iterator):
+            return next(rest, NOT_YET)
+        awaited = asyncio.ensure_future(anext(rest, NOT_YET))
+        return await awaited
 
     def drawn() -> Iterator[Sequence[Any]]:
         nonlocal is_exhausted
@@ -166,6 +174,10 @@ async def drawn_in_loop(items: Items) -> AsyncIterator[Iterable[Sequence[Any]]]:
     try:
         yield drawn()
     finally:
+        is_over = True
+        if awaited is not None and not awaited.done():
+            awaited.cancel()
+            await asyncio.wait([awaited])
         close = None if is_exhausted else getattr(rest, "aclose", None) or getattr(rest, "close", None)
         ended = None if close is None else close()
         if ended is not None:

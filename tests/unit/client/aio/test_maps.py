@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from scaler.client.aio.maps import ITEMS_A_TURN
+from scaler.client.aio.maps import ITEMS_A_TURN, drawn_in_loop
 from scaler.wire.messages.client import Task, TaskCancel
-from tests.support.faces import AnyClient, with_client
+from tests.support.faces import CANCELLED, AnyClient, with_client
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -143,3 +143,37 @@ async def test_a_map_that_is_cancelled_cancels_its_tasks_and_closes_its_iterator
     assert items.is_closed if is_async else is_closed
     await asyncio.to_thread(scheduler.wait_for, TaskCancel, 8)
     assert len(scheduler.of(Task)) == 8
+
+
+@pytest.mark.parametrize("make", [Items, lambda: ((n,) for n in itertools.count())])
+def test_items_that_a_thread_draws_too_late_are_not_taken_for_all(make: Callable[[], Any]) -> None:
+    async def test() -> None:
+        async with drawn_in_loop(make()) as drawn:
+            rows = iter(drawn)
+            assert [await asyncio.to_thread(next, rows) for _ in range(3)] in ([(0,), (1,), (2,)], [(0,), (-1,), (-2,)])
+        with pytest.raises(CANCELLED):
+            await asyncio.to_thread(next, rows)
+
+    asyncio.run(test())
+
+
+def test_an_asynchronous_iterator_that_waits_is_closed_too() -> None:
+    async def test() -> None:
+        waits, closed = asyncio.Event(), asyncio.Event()
+
+        async def items() -> AsyncIterator[tuple[int]]:
+            try:
+                yield (1,)
+                waits.set()
+                await asyncio.Event().wait()
+            finally:
+                closed.set()
+
+        async with drawn_in_loop(items()) as drawn:
+            reading = asyncio.ensure_future(asyncio.to_thread(list, drawn))
+            await waits.wait()
+        assert closed.is_set()
+        with pytest.raises(CANCELLED):
+            await reading
+
+    asyncio.run(test())

@@ -32,9 +32,7 @@ async def test_map_unordered_returns_each_result_once(client: AnyClient) -> None
 
 
 @with_client
-async def test_map_unordered_has_no_more_open_tasks_than_its_window(
-    client: AnyClient, scheduler: FakeScheduler
-) -> None:
+async def test_unread_results_count_against_the_window(client: AnyClient, scheduler: FakeScheduler) -> None:
     taken = 0
 
     def items() -> Iterator[tuple[int]]:

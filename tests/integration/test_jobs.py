@@ -35,7 +35,7 @@ from scaler.jobs.folder import read_jobs
 from scaler.jobs.terms import JobSummary
 from scaler.wire.messages.client import JobVerb
 from tests.support import terminals
-from tests.support.faces import FACES, AnyClient, ClosedItems, Face, user
+from tests.support.faces import FACES, AnyClient, ClosedItems, Face, Use, link_of, user, with_client
 from tests.support.processes import called, command, free_address, wait_until
 from tests.support.terminal import CTRL_C, terminal
 from tests.unit.client.test_foreign_words import check as check_foreign_words
@@ -119,6 +119,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(folder: Path) -> Iterator[Client]:
     with Client(n_workers=2, keep=folder) as client:
         yield client
+
+
+@pytest.fixture(params=FACES)
+def use(request: pytest.FixtureRequest, client: Client) -> Use:
+    """Run a test in a loop of its own, with a client of either kind."""
+    return user(FACES[request.param], client._core.link.address)
 
 
 def rows(count: int) -> list[tuple[int]]:
@@ -251,97 +257,66 @@ def shown(results: Iterable[int | BaseException]) -> list[int | str]:
 
 @pytest.mark.parametrize("return_exceptions", [False, True])
 @pytest.mark.parametrize("most", [10, 0.2])
-def test_a_map_without_a_name_tolerates_failures_too(client: Client, most: float, return_exceptions: bool) -> None:
+@with_client
+async def test_a_map_without_a_name_tolerates_failures_too(
+    client: AnyClient, most: float, return_exceptions: bool
+) -> None:
     tolerant = client.options(max_failures=most)
     call = {"return_exceptions": return_exceptions}
-    assert shown(tolerant.map(fails_at_sevens, rows(70), **call)) == EXPECTED
-    assert sorted(shown(tolerant.map_unordered(fails_at_sevens, rows(70), **call)), key=str) == sorted(
-        EXPECTED, key=str
-    )
+    assert shown(await tolerant.map(fails_at_sevens, rows(70), **call)) == EXPECTED
+    came = [each async for each in tolerant.map_unordered(fails_at_sevens, rows(70), **call)]
+    assert sorted(shown(came), key=str) == sorted(EXPECTED, key=str)
     for strict in (client.options(max_failures=9), client.options(max_failures=0.1)):
         with pytest.raises(
             TooManyFailuresError, match="10 of .* ended tasks failed; max_failures is .*" + FIRST
         ) as error:
-            strict.map(fails_at_sevens, rows(70), **call)
+            await strict.map(fails_at_sevens, rows(70), **call)
         assert isinstance(error.value.__cause__, ValueError)
         with pytest.raises(TooManyFailuresError, match=FIRST):
-            list(strict.map_unordered(fails_at_sevens, rows(70), **call))
+            _ = [each async for each in strict.map_unordered(fails_at_sevens, rows(70), **call)]
     with pytest.raises(TooManyFailuresError, match=r"^10 of "):
-        client.options(max_failures=9).map(fails_at_sevens, rows(20_000), **call)
+        await client.options(max_failures=9).map(fails_at_sevens, rows(20_000), **call)
 
 
-def test_an_asyncio_map_tolerates_failures_too() -> None:
-    async def main() -> None:
-        async with AsyncClient(n_workers=2) as client:
-            tolerant, strict = client.options(max_failures=10), client.options(max_failures=0.1)
-            assert shown(await tolerant.map(fails_at_sevens, rows(70))) == EXPECTED
-            came = [each async for each in tolerant.map_unordered(fails_at_sevens, rows(70))]
-            assert sorted(shown(came), key=str) == sorted(EXPECTED, key=str)
-            with pytest.raises(TooManyFailuresError, match="^10 of 70 ended tasks failed; max_failures is 0.1" + FIRST):
-                await strict.map(fails_at_sevens, rows(70))
-            with pytest.raises(TooManyFailuresError, match=FIRST):
-                _ = [each async for each in strict.map_unordered(fails_at_sevens, rows(70))]
-            with pytest.raises(ConfigError, match="max_failures is an option of map"):
-                tolerant.submit(abs, -1)
-            with pytest.raises(ConfigError, match="max_failures is an option of map"):
-                await tolerant.get({"a": (abs, 1)}, ["a"])
-
-    asyncio.run(asyncio.wait_for(main(), 60))
-
-
-def test_calls_of_one_task_refuse_a_number_of_failures(client: Client) -> None:
+@with_client
+async def test_calls_of_one_task_refuse_a_number_of_failures(client: AnyClient) -> None:
     tolerant = client.options(max_failures=3)
-    calls: list[Callable[[], object]] = [
+    calls: list[Callable[[], Any]] = [
         lambda: tolerant.submit(abs, -1),
         lambda: tolerant.get({"a": (abs, 1)}, ["a"]),
         lambda: tolerant.call("area", 2),
         lambda: tolerant.run_on_all(abs, 1),
-        tolerant.as_executor,
     ]
     for call in calls:
         with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
-            call()
+            await call()
+
+
+def test_an_executor_refuses_a_number_of_failures(client: Client) -> None:
+    with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
+        client.options(max_failures=3).as_executor()
 
 
 WRONG_NAMES = [23, 2.5, b"a", date(2026, 11, 28), Path("a"), [], "", "a\0b", "\udce9", "x" * 1_000_000]
 
 
-def test_a_name_that_is_none_costs_its_own_call_only(client: Client, tmp_path: Path) -> None:
+@with_client
+async def test_a_name_that_is_none_costs_its_own_call_only(client: AnyClient, tmp_path: Path) -> None:
     innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
     for wrong in WRONG_NAMES:
-        calls: list[Callable[[Any], object]] = [
+        calls: list[Callable[[Any], Any]] = [
             client.job,
             lambda name: client.map(double, rows(1), job=name),
-            lambda name: client.map_unordered(double, rows(1), job=name),
+            lambda name: anext(client.map_unordered(double, rows(1), job=name)),
             lambda name: client.start(double, rows(1), job=name),
             lambda name: client.start(double, rows(1), name),
         ]
         for call in calls:
             with pytest.raises((TypeError, ConfigError), match="name of a job"):
-                call(wrong)
-    assert client.map(double, rows(3), job="after wrong names") == [0, 2, 4]
+                await call(wrong)
+    assert await client.map(double, rows(3), job="after wrong names") == [0, 2, 4]
     (tmp_path / "go").touch()
-    assert innocent.result(30) == (1, 0)
-
-
-def test_a_name_that_is_none_costs_an_asyncio_client_its_own_call_only(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with AsyncClient(n_workers=2, keep=tmp_path / "jobs") as client:
-            innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
-            for wrong in WRONG_NAMES:
-                for call in (
-                    client.job(wrong),
-                    client.map(double, rows(1), job=wrong),
-                    anext(client.map_unordered(double, rows(1), job=wrong)),
-                    client.start(double, rows(1), job=wrong),
-                ):
-                    with pytest.raises((TypeError, ConfigError), match="name of a job"):
-                        await call
-            assert await client.map(double, rows(3), job="after wrong names") == [0, 2, 4]
-            (tmp_path / "go").touch()
-            assert await innocent == (1, 0)
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+    assert await innocent == (1, 0)
 
 
 def unwritable(name: object) -> JobQuestion:
@@ -351,8 +326,11 @@ def unwritable(name: object) -> JobQuestion:
     return question
 
 
-def test_an_unexpected_failure_of_a_call_affects_no_other_call(client: Client, tmp_path: Path) -> None:
-    link = client._core.link
+@with_client
+async def test_an_unexpected_failure_of_a_call_affects_no_other_call(client: AnyClient, tmp_path: Path) -> None:
+    link = link_of(client)
+    assert await client.submit(abs, -1) == 1  # it is connected
+    socket = link._connection._socket
     innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
     questions = [unwritable(23) for _ in range(3)]
     futures = []
@@ -361,28 +339,11 @@ def test_an_unexpected_failure_of_a_call_affects_no_other_call(client: Client, t
         futures.append(client.options(at_most_once=True).submit(abs, -1))
     for question in questions:
         with pytest.raises(TypeError, match="cannot be sent to the scheduler"):
-            question.result(30)
-    assert [future.result(30) for future in futures] == [1, 1, 1]
+            await asyncio.wrap_future(question)
+    assert [await future for future in futures] == [1, 1, 1]
     (tmp_path / "go").touch()
-    assert innocent.result(30) == (1, 0)
-    assert link._connection.dial_count == 1
-
-
-def test_an_unexpected_failure_of_an_asyncio_call_affects_no_other_call(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with AsyncClient(n_workers=2) as client:
-            innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
-            question, link = unwritable(23), client._connected().link
-            link.ask_job(question)
-            others = await client.map(double, rows(50))
-            with pytest.raises(TypeError, match="cannot be sent to the scheduler"):
-                await asyncio.wrap_future(question)
-            assert others == [2 * x for x in range(50)]
-            (tmp_path / "go").touch()
-            assert await innocent == (1, 0)
-            assert link._connection.dial_count == 1
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+    assert await innocent == (1, 0)
+    assert link._connection._socket is socket
 
 
 def test_start_and_map_take_the_name_of_the_job_in_the_same_way(client: Client) -> None:
@@ -638,7 +599,7 @@ def test_a_wait_for_a_job_can_be_cancelled_and_drawn(
                 with pytest.raises(TimeoutError, match="its next row, did not end within the timeout"):
                     await job.wait(0, progress)
             assert threading.active_count() == n_threads
-            assert len(client._core.link._work.jobs.open) <= 2  # one wait, and at most one request of a bar
+            assert len(link_of(client)._work.jobs.open) <= 2  # one wait, and at most one request of a bar
             gate.touch()
             assert (await job.wait(60, progress=True)).done == 1
             assert "1/1 100%" in terminals.states_of(screen.output())[-1]

@@ -19,6 +19,7 @@ import scaler
 from scaler import AsyncClient, Client, DeserializeObjectError, DisconnectedError, SerializeObjectError
 from scaler.pickling.pickled_functions import what_pickle_depends_on
 from scaler.wire.messages.client import Task
+from tests.support.faces import AnyClient, Face, ended, with_client
 from tests.support.fake_scheduler import FakeScheduler
 from tests.unit.transport.test_lookup import UNKNOWN
 
@@ -57,8 +58,9 @@ class Callee:
 
 
 @pytest.mark.parametrize("function", [later, one_by_one, partial(later, 1), Callee().method])
-def test_a_coroutine_function_is_refused_before_anything_is_sent(
-    client: Client, scheduler: FakeScheduler, function: Callable[..., Any]
+@with_client
+async def test_a_coroutine_function_is_refused_before_anything_is_sent(
+    client: AnyClient, scheduler: FakeScheduler, function: Callable[..., Any]
 ) -> None:
     for call in (
         lambda: client.submit(function),
@@ -66,11 +68,12 @@ def test_a_coroutine_function_is_refused_before_anything_is_sent(
         lambda: client.get({"a": (function,)}, ["a"]),
     ):
         with pytest.raises(TypeError, match=r"is a coroutine function .* calls asyncio.run\("):
-            call()
+            await call()
     assert scheduler.of(Task) == []
 
 
-def test_the_error_for_a_value_that_cannot_be_serialised_names_it(client: Client) -> None:
+@with_client
+async def test_the_error_for_a_value_that_cannot_be_serialised_names_it(client: AnyClient) -> None:
     because = r"cannot be serialised: cannot pickle '_thread.lock' object"
     with pytest.raises(
         SerializeObjectError,
@@ -110,34 +113,26 @@ def test_the_error_for_a_value_that_cannot_be_serialised_names_it(client: Client
     )
     for graph, text in graphs:
         with pytest.raises(SerializeObjectError, match=f"^the node '{text}"):
-            client.get(graph, ["a"])
+            await client.get(graph, ["a"])
     with pytest.raises(TypeError, match=r"^the node 'a': takes_rows: missing a required argument: 'rows'"):
-        client.get({"a": (takes_rows, 1)}, ["a"])
+        await client.get({"a": (takes_rows, 1)}, ["a"])
     with pytest.raises(SerializeObjectError, match=f"^the object 'curve': a value of type lock {because}{parts}"):
-        client.send_object(lock, name="curve")
+        await client.send_object(lock, name="curve")
     with pytest.raises(SerializeObjectError, match=f"^the object: a value of type lock {because}{parts}"):
-        client.send_object(lock)
+        await client.send_object(lock)
     with pytest.raises(SerializeObjectError, match=r"^item 1 of the map: print: argument 1: a value of type lock"):
-        client.map(print, [(1,), (lock,)])
+        await client.map(print, [(1,), (lock,)])
 
 
-def test_the_error_of_a_map_names_the_item_that_cannot_be_sent(scheduler: FakeScheduler, client: Client) -> None:
-    async def of_asyncio(item: tuple[Any, ...]) -> None:
-        async with AsyncClient(scheduler.address) as other:
-            await other.map(takes_rows, [(1, 2), item])
-
-    calls: tuple[Callable[[tuple[Any, ...]], object], ...] = (
-        lambda item: client.map(takes_rows, [(1, 2), item]),
-        lambda item: list(client.map_unordered(takes_rows, [(1, 2), item])),
-        lambda item: asyncio.run(of_asyncio(item)),
-    )
-    for call in calls:
+@with_client
+async def test_the_error_of_a_map_names_the_item_that_cannot_be_sent(client: AnyClient) -> None:
+    for call in (client.map, lambda fn, items: anext(client.map_unordered(fn, items))):
         with pytest.raises(
             SerializeObjectError, match=r"^item 1 of the map: takes_rows: argument 2 \('rows'\): a value"
         ):
-            call((1, lock))
+            await call(takes_rows, [(1, 2), (1, lock)])
         with pytest.raises(TypeError, match=r"^item 1 of the map: takes_rows: missing a required argument: 'rows'"):
-            call((1,))
+            await call(takes_rows, [(1, 2), (1,)])
 
 
 class Returned:
@@ -147,21 +142,17 @@ class Returned:
         return importlib.import_module, ("left_at_the_worker",)
 
 
-def test_the_error_for_a_result_that_cannot_be_read_names_its_task(scheduler: FakeScheduler, client: Client) -> None:
-    async def of_asyncio() -> None:
-        async with AsyncClient(scheduler.address) as other:
-            await other.submit(Returned)
-
+@with_client
+async def test_the_error_for_a_result_that_cannot_be_read_names_its_task(client: AnyClient) -> None:
     unread = r": its result cannot be read here: ModuleNotFoundError: .*'left_at_the_worker'; install the module"
-    calls: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("task Returned", lambda: client.submit(Returned).result(10)),
-        ("task Returned", lambda: asyncio.run(of_asyncio())),
+    calls: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("task Returned", lambda: client.submit(Returned)),
         (r"task Returned\(\) \(item 0 of the map\)", lambda: client.map(Returned, [()])),
         (r"task filled\(20000\) \(item 0 of the map\)", lambda: client.map(filled, [(20_000,)])),
     )
     for name, call in calls:
         with pytest.raises(DeserializeObjectError, match=name + unread):
-            call()
+            await call()
 
 
 class Leaves:
@@ -171,27 +162,25 @@ class Leaves:
         return sys.exit, (3,)
 
 
-def test_a_result_that_would_end_the_program_is_the_error_of_its_task(scheduler: FakeScheduler, client: Client) -> None:
-    async def of_asyncio() -> None:
-        async with AsyncClient(scheduler.address) as other:
-            await other.submit(Leaves)
-
-    heard: list[BaseException | None] = []
-    calls: tuple[Callable[[], object], ...] = (
-        lambda: client.submit(Leaves).result(10),
+@with_client
+async def test_a_result_that_would_end_the_program_is_the_error_of_its_task(client: AnyClient) -> None:
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: client.submit(Leaves),
         lambda: client.map(Leaves, [()]),
-        lambda: list(client.map_unordered(Leaves, [()])),
+        lambda: anext(client.map_unordered(Leaves, [()])),
         lambda: client.get({"a": (Leaves,)}, ["a"]),
-        lambda: asyncio.run(of_asyncio()),
     )
     for call in calls:
         with pytest.raises(DeserializeObjectError, match="its result cannot be read here: SystemExit: 3"):
-            call()
+            await call()
+    heard: list[BaseException | None] = []
     is_heard = threading.Event()
-    client.submit(Leaves).add_done_callback(lambda future: (heard.append(future.exception()), is_heard.set()))
-    assert is_heard.wait(10)
+    future = client.submit(Leaves)
+    future.add_done_callback(lambda future: (heard.append(future.exception()), is_heard.set()))
+    await ended(future)
+    assert await asyncio.to_thread(is_heard.wait, 10)
     assert type(heard[0]) is DeserializeObjectError
-    assert client.submit(abs, -1).result(10) == 1
+    assert await client.submit(abs, -1) == 1
 
 
 def filled(size: int) -> list[Any]:
@@ -215,20 +204,22 @@ def test_a_future_in_a_graph_is_refused_with_a_hint(client: Client) -> None:
         client.get({"a": (print, [future])}, ["a"])
 
 
-def test_the_error_for_a_map_of_several_iterables_says_what_to_write(client: Client) -> None:
+@with_client
+async def test_the_error_for_a_map_of_several_iterables_says_what_to_write(client: AnyClient) -> None:
     with pytest.raises(TypeError, match=r"map takes one iterable, .* client\.map\(fn, zip\(xs, ys\)\)"):
-        client.map(pow, [1, 2], [3, 4])  # type: ignore[call-overload]
+        await client.map(pow, [1, 2], [3, 4])  # type: ignore[call-overload]
 
 
-def test_errors_for_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
+@with_client
+async def test_errors_for_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: AnyClient) -> None:
     with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\), or zip\(xs, ys\)"):
-        client.map(abs, [1, 2])  # type: ignore[list-item]
+        await client.map(abs, [1, 2])  # type: ignore[list-item]
     with pytest.raises(
         TypeError, match=r"for two arguments, or map\(tuple, items\) if each item holds all arguments of its call$"
     ):
-        client.map(pow, [range(2), range(2, 4)])
+        await client.map(pow, [range(2), range(2, 4)])
     with pytest.raises(KeyError, match="needs 'hello', which is not in the graph: a str argument is a key"):
-        client.get({"a": (print, "hello")}, ["a"])
+        await client.get({"a": (print, "hello")}, ["a"])
 
 
 def test_a_future_has_only_public_attributes_for_users(client: Client) -> None:
@@ -353,24 +344,22 @@ def test_pythons_own_errors_about_arguments_name_the_class_that_users_write(
             call()
 
 
-def test_errors_about_options_and_modules_say_what_to_write(client: Client, scheduler: FakeScheduler) -> None:
-    wrong: Any = client
-
-    async def of_asyncio() -> None:
-        async with AsyncClient(scheduler.address) as other:
-            other.options(1)  # type: ignore[arg-type]
-
-    for options in (lambda: wrong.options(1), lambda: asyncio.run(of_asyncio())):
-        with pytest.raises(TypeError, match="options takes keywords or a TaskOptions, not 1"):
-            options()
+@with_client
+async def test_errors_about_options_and_modules_say_what_to_write(
+    client: AnyClient, face: Face, scheduler: FakeScheduler
+) -> None:
+    with pytest.raises(TypeError, match="options takes keywords or a TaskOptions, not 1"):
+        client.options(1)  # type: ignore[arg-type]
     with pytest.raises(scaler.ConfigError, match="modules to send must be modules or paths of modules, not 3"):
-        wrong.upload(3)
+        await client.upload(3)  # type: ignore[arg-type]
     for modules in ("work.py", 3, scaler):
         with pytest.raises(scaler.ConfigError, match="modules must be a list of modules or their paths, not "):
-            Client(scheduler.address, modules=modules)  # type: ignore[arg-type]
+            async with face(scheduler.address, modules=modules):
+                """Never runs."""
 
 
-def test_the_error_for_an_option_among_the_arguments_of_a_task_says_where_it_belongs(client: Client) -> None:
+@with_client
+async def test_the_error_for_an_option_among_the_arguments_of_a_task_says_where_it_belongs(client: AnyClient) -> None:
     hint = (
         r"^abs: got an unexpected keyword argument 'retries'; as an option of the task: client.options\(retries=...\)"
     )

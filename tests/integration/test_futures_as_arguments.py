@@ -17,6 +17,7 @@ import pytest
 
 from scaler import AsyncClient, Client, ScalerFuture
 from scaler.errors import ProcessorDiedError, SerializeObjectError
+from tests.support.faces import link_of
 from tests.support.processes import command, free_address, scheduler, wait_until
 
 SECONDS = 60
@@ -265,7 +266,7 @@ class TestAsyncio:
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        async with AsyncClient(client._address) as other:
+        async with AsyncClient(link_of(client).address) as other:
             with pytest.raises(TypeError, match="belongs to another client"):
                 other.submit(operator.neg, failing)
 

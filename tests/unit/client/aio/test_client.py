@@ -168,6 +168,16 @@ def test_a_client_that_disconnects_in_a_task_cancels_its_own_futures_alone(
     asyncio.run(test())
 
 
+@with_client
+async def test_an_object_is_sent_as_it_was_when_the_call_began(client: AnyClient) -> None:
+    for size in (1, 100_000, 2_000_000):
+        value = bytearray(size)
+        sending = asyncio.ensure_future(client.send_object(value))
+        await asyncio.sleep(0)
+        value[0] = 1
+        assert await client.submit(max, await sending) == 0
+
+
 def test_async_clients_leave_no_descriptor_and_no_thread(scheduler: FakeScheduler) -> None:
     async def test() -> None:
         async with AsyncClient(scheduler.address) as client:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
-from concurrent.futures import CancelledError
+from collections.abc import Callable
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import pytest
 
+from scaler.client.aio.job import AsyncJob
 from scaler.client.jobs.job import Job
 from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from scaler.wire.messages.client import JobAnswerKind, JobReadFlags, JobResponse, JobVerb
+from tests.support.faces import CANCELLED
 
 N_ROWS, AT_ONCE = 10, 3
 INFO: dict[str, Any] = {
@@ -65,26 +68,41 @@ def job(link: AnsweringLink) -> Job:
     return Job("orders", cast("ClientLink", link), DEFAULT_SERIALIZER, INFO)
 
 
-def test_results_are_read_in_row_order_from_any_row(job: Job) -> None:
-    assert list(job.results()) == [*range(N_ROWS)]
-    assert list(job.results(4)) == [*range(4, N_ROWS)]
-    assert list(job.results(N_ROWS)) == []
+Read: TypeAlias = Callable[..., list[Any]]
+
+
+@pytest.fixture(params=[Job, AsyncJob])
+def read(request: pytest.FixtureRequest, job: Job) -> Read:
+    """Return all items of an iterator that a method of the job returns, awaited or not."""
+
+    async def awaited(method: str, *arguments: Any) -> list[Any]:
+        return [each async for each in getattr(AsyncJob(job), method)(*arguments)]
+
+    if request.param is AsyncJob:
+        return lambda *call: asyncio.run(awaited(*call))
+    return lambda method, *arguments: list(getattr(job, method)(*arguments))
+
+
+def test_results_are_read_in_row_order_from_any_row(job: Job, read: Read) -> None:
+    assert read("results") == [*range(N_ROWS)]
+    assert read("results", 4) == [*range(4, N_ROWS)]
+    assert read("results", N_ROWS) == []
     assert [(row, is_done, value) for row, is_done, value, _ in job.read_ended()] == [
         (row, True, row) for row in range(N_ROWS)
     ]
 
 
-def test_a_row_that_has_ended_again_is_returned_once(job: Job, link: AnsweringLink) -> None:
+def test_a_row_that_has_ended_again_is_returned_once(read: Read, link: AnsweringLink) -> None:
     link.logs = [[3, 4, 9, 3, 0, 1, 2, 4, 4, 5, 6, 7, 8, 9]]
-    assert list(job.as_completed()) == [(row, row) for row in (3, 4, 9, 0, 1, 2, 5, 6, 7, 8)]
+    assert read("as_completed") == [(row, row) for row in (3, 4, 9, 0, 1, 2, 5, 6, 7, 8)]
 
 
 @pytest.mark.parametrize("restart_at", [1, 2, 3, 4])
 def test_rows_are_returned_once_if_another_scheduler_has_another_log(
-    job: Job, link: AnsweringLink, restart_at: int
+    read: Read, link: AnsweringLink, restart_at: int
 ) -> None:
     link.restart_at, link.logs, link.next_log = restart_at, [[7, 2, 9, 4, 0, 1, 3]], [2, 4, 7, 9, 8, 0, 6, 5, 1, 3]
-    assert sorted(row for row, _ in job.as_completed()) == [*range(N_ROWS)]
+    assert sorted(row for row, _ in read("as_completed")) == [*range(N_ROWS)]
     assert len(link.logs) == 2
 
 
@@ -101,7 +119,7 @@ def test_the_next_answer_is_requested_before_rows_are_returned(job: Job, link: A
 
 
 @pytest.mark.parametrize("by_log", [False, True])
-def test_the_end_before_all_rows_have_ended_is_an_error(job: Job, link: AnsweringLink, by_log: bool) -> None:
+def test_the_end_before_all_rows_have_ended_is_an_error(read: Read, link: AnsweringLink, by_log: bool) -> None:
     link.info = {**INFO, "state": "canceled", "rows": N_ROWS + 1}
-    with pytest.raises(CancelledError, match="was cancelled before all of its rows had ended"):
-        list(job.as_completed() if by_log else job.results())
+    with pytest.raises(CANCELLED, match="was cancelled before all of its rows had ended"):
+        read("as_completed" if by_log else "results")

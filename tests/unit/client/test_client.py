@@ -6,6 +6,7 @@ import functools
 import gc
 import graphlib
 import inspect
+import numbers
 import operator
 import os
 import pickle
@@ -18,6 +19,7 @@ from concurrent.futures import wait
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from scaler import AsyncClient
@@ -66,12 +68,13 @@ CHANGEABLE: dict[str, Callable[[], Any]] = {
     "a bytearray": lambda: bytearray(100_000),
     "a large bytearray": lambda: bytearray(1_100_000),
     "an array": lambda: array("q", [0] * 30_000),
+    "an array of NumPy": lambda: np.zeros(30_000, dtype=int),
 }
 
 
 def change(value: Any) -> None:
     """Change the first number inside of a value."""
-    while not isinstance(inner := next(iter(value.values() if isinstance(value, dict) else value)), int):
+    while not isinstance(inner := next(iter(value.values() if isinstance(value, dict) else value)), numbers.Integral):
         value = inner
     value[0] += 1
 

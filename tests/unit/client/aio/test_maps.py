@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scaler.client.aio.maps import ITEMS_A_TURN, drawn_in_loop
+from scaler.client.aio.maps import ITEMS_A_TURN, LoopWake, drawn_in_loop
 from scaler.wire.messages.client import Task, TaskCancel
 from tests.support.faces import CANCELLED, AnyClient, with_client
 from tests.support.fake_scheduler import FakeScheduler
@@ -177,3 +177,12 @@ def test_an_asynchronous_iterator_that_waits_is_closed_too() -> None:
             await reading
 
     asyncio.run(test())
+
+
+def test_a_map_that_is_woken_after_its_loop_was_closed_is_no_error() -> None:
+    async def new() -> LoopWake:
+        return LoopWake()
+
+    wake = asyncio.run(new())
+    wake.set()
+    wake.set()

@@ -345,7 +345,7 @@ async def _rerun_in_loop(address: str) -> None:
         left = client.submit(fails, large)
         with pytest.raises(Called):
             await left
-    with pytest.raises(RerunError, match=r"the result of task ones, .* its client has ended"):
+    with pytest.raises(RerunError, match=r"the result of task ones, .* this client is disconnected"):
         await asyncio.wait_for(left.rerun(), SECONDS)
 
 

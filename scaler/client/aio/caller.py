@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -17,7 +17,6 @@ from scaler.client.aio.future import AsyncFuture, EndedTasks
 from scaler.client.aio.job import AsyncJob, through
 from scaler.client.aio.maps import Items
 from scaler.client.aio.queries import in_thread
-from scaler.client.calls.entry import Terms
 from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import MAP_WINDOW, WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
@@ -96,7 +95,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
         It works as `Client.run_on_all` does. Cancelling it cancels its tasks.
         """
-        _, core, options = self._caller
+        owner, core, options = self._caller
         for_each_worker(options)
         function = core.functions.get(fn).instruction.name
         await queries.wait_for_workers(core.link, 1, None)
@@ -104,7 +103,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         futures: dict[str, AsyncFuture[T]] = {}
         try:
             for worker in names:
-                futures[worker] = self._submit(fn, args, kwargs, core.pinned(options, function, worker))
+                terms = core.pinned(options, function, worker)
+                futures[worker] = self._tasks.future_of(core.submit(owner, fn, args, kwargs, terms, FetchedFuture))
             if futures:
                 await asyncio.wait(futures.values())
             return results_of(futures)
@@ -133,14 +133,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         Arguments are serialised, and large buffers copied, before this returns: about 0.1 ms for each MiB. It works as
         `Client.submit` does.
         """
-        _, core, options = self._caller
-        return self._submit(fn, args, kwargs, core.terms(for_one(options)))
-
-    def _submit(
-        self, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
-    ) -> AsyncFuture[T]:
-        owner, core, _ = self._caller
-        return self._tasks.future_of(core.submit(owner, fn, args, kwargs, terms, FetchedFuture))
+        owner, core, options = self._caller
+        task = core.submit(owner, fn, args, kwargs, core.terms(for_one(options)), FetchedFuture)
+        return self._tasks.future_of(task)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
         """Call a function by the name under which workers serve it: `await client.call("area", 2, 3)`.

@@ -27,7 +27,7 @@ ROWS_A_TURN = 1024
 """The number of results from which on no further ones are read before the loop gets a turn."""
 
 ITEMS_A_TURN = 32
-"""So many items of an asynchronous iterable are drawn, or results yielded, between two turns of the loop."""
+"""The number of items of an asynchronous iterable that are drawn, or results yielded, between two turns of the loop."""
 
 
 class LoopWake:
@@ -49,7 +49,7 @@ class LoopWake:
         self._event.clear()
 
     async def wait(self, seconds: float | None) -> None:
-        """Wait until it is set, at most for so many seconds."""
+        """Wait until it is set, at most `seconds`."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._event.wait(), seconds)
 

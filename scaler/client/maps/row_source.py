@@ -35,7 +35,7 @@ COUNTED_BYTES = 4096
 """The size up to which the arguments of a task are not counted, because the number of tasks bounds their memory."""
 
 NOT_YET = object()
-"""What an iterator returns that has no item at the moment, and may have one later."""
+"""The placeholder that an iterator returns if it has no item at the moment, and may have one later."""
 
 
 class RowSource:

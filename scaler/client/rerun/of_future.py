@@ -7,7 +7,7 @@ are computed again on the workers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scaler import task_context
 from scaler.client.calls.entry import Call, FailedWork, GraphCalls, graph_of, needs_of, node_id
@@ -26,8 +26,21 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import split_failed_input
 
 if TYPE_CHECKING:
-    from scaler.client.future import ScalerFuture
     from scaler.client.link.link import ClientLink
+
+
+class FailedFuture(Protocol):
+    """The attributes of a future that this module reads."""
+
+    name: str
+    failed: FailedWork | None
+    keys: Keys
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
 
 
 @dataclass
@@ -45,7 +58,7 @@ class PreparedCall:
     fetches: dict[ObjectId, tuple[str, ResultFetch]] = field(default_factory=dict)
 
 
-def fetched(future: ScalerFuture[Any], link: ClientLink, *, again: bool) -> FailedCall:
+def fetched(future: FailedFuture, link: ClientLink, *, again: bool) -> FailedCall:
     """Return the call of a future whose task failed, with all values. Raises like `prepare`.
 
     If the wait for a value ends with an error, the tasks that compute missing values are cancelled.
@@ -70,7 +83,7 @@ def fetched(future: ScalerFuture[Any], link: ClientLink, *, again: bool) -> Fail
     return call
 
 
-def prepare(future: ScalerFuture[Any], link: ClientLink, *, again: bool) -> PreparedCall:
+def prepare(future: FailedFuture, link: ClientLink, *, again: bool) -> PreparedCall:
     """Return the call of a future whose task failed, and request the values that the call needs.
 
     Raises:

@@ -265,7 +265,7 @@ class TestAsyncio:
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        async with AsyncClient(client._address) as other:
+        async with AsyncClient(client._setup.address) as other:
             with pytest.raises(TypeError, match="belongs to another client"):
                 other.submit(operator.neg, failing)
 

@@ -1,7 +1,7 @@
 """AsyncCaller: the calls that an asyncio client and an asyncio client with options have in common.
 
-`AsyncClient.options` returns an `AsyncClientWithOptions`. Called in the thread of the client's event loop. Long maps
-yield to the loop between items.
+`AsyncClient.options` returns an `AsyncClientWithOptions`. Called in the thread of the client's event loop, which gets a
+turn between the steps of a map.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`. All keyword arguments belong to `fn`.
 
-        Arguments are serialised, and large buffers copied, before this returns: about 0.1 ms for each MiB. It works as
+        Arguments are serialised, and large buffers copied, before this returns: between 0.1 and 1 ms for each MiB.
+        Later changes of the arguments have no effect. `options` sets a name and profiling. Otherwise, it works as
         `Client.submit` does.
         """
         owner, core, options = self._caller
@@ -191,8 +192,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this call is cancelled, the open tasks are cancelled. It works as `Client.map` does, and
-        `items` may also be an asynchronous iterable.
+        If a task fails, or this call is cancelled, the open tasks are cancelled. Arguments and errors are those of
+        `Client.map`. `items` may also be an asynchronous iterable. Items are drawn in the thread of the event loop.
         """
         if extra or unknown:
             raise not_of_map(AsyncCaller.map, unknown)
@@ -231,7 +232,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         on_change: OnChange = "raise",
         **unknown: Any,
     ) -> AsyncJob:
-        """Run `fn(*item)` for each item as a detached job, as `Client.start` does."""
+        """Run `fn(*item)` for each item as a detached job, as `Client.start` does. `items` may also be an asynchronous
+        iterable.
+        """
         if unknown:
             raise not_of_map(AsyncCaller.start, unknown)
         check_items("start", fn, items)
@@ -293,9 +296,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield each result as soon as it arrives: `async for`.
 
-        Items are read while results are read, so their number may be infinite. While 256 MiB of large results are
-        unread, further ones wait at the scheduler. When you stop reading, the open tasks are cancelled. Arguments and
-        errors are those of `map`.
+        Items are drawn while results are read, so their number may be infinite. A result that has arrived is yielded
+        before the next item is drawn, unless the items are a list, a tuple or an asynchronous iterable. While 256 MiB
+        of large results are unread, further ones wait at the scheduler. When you stop reading, the open tasks are
+        cancelled: after a `break` in one of the next turns of the loop, with `contextlib.aclosing` at once. Arguments
+        and errors are those of `Client.map_unordered`.
         """
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)

@@ -39,10 +39,12 @@ class AsyncClient(ClientArguments, AsyncCaller):
     connection, and wakes the loop once for all results that have arrived. It cannot be pickled: inside a task, create a
     new one, which shares the connection of the process.
 
-    The arguments are those of `Client`.
+    The arguments are those of `Client`. The methods are those of `Client`, with the same parameters, except that all
+    keyword arguments of `submit` belong to the function, and there is no `as_executor` (docs/howto/asyncio.md).
 
     Raises:
         ConfigError: if an argument is invalid; it is a `ValueError`.
+        RuntimeError: by methods, and by `await` of a future, if another event loop runs.
     """
 
     def _start(self) -> None:
@@ -128,6 +130,8 @@ class AsyncClient(ClientArguments, AsyncCaller):
 
     async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.
+
+        The object is packed, and its large buffers copied, in the thread of the event loop, as `submit` does.
 
         Raises:
             TypeError: if the name is not a `str`.

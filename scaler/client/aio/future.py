@@ -164,7 +164,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
         Raises:
             ValueError: if the task has not ended, or was not measured. Turn measuring on with
-                `AsyncClient(profiling=True)` or `submit(..., profiling=True)`.
+                `AsyncClient(profiling=True)` or `options(profiling=True)`.
         """
         return self._task.profiling_info()
 

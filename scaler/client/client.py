@@ -277,10 +277,7 @@ class Client(ClientArguments, Caller):
             MissingObjects: if this client has cleared the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
-        core = self._core
-        name = core.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
-        options = core.options if profiling is None else TaskOptions(profiling=profiling)
-        return core.submit(self, fn, args, kwargs, core.terms(options, name), ScalerFuture)
+        return self._core.submit_named(self, fn, args, kwargs, profiling, ScalerFuture)
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.

@@ -204,6 +204,20 @@ class Core:
         link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 
+    def submit_named(
+        self,
+        owner: object,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        profiling: bool | None,
+        future_class: type[F],
+    ) -> F:
+        """Submit one task with the options of this core. Its name may be among the keyword arguments."""
+        name = self.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
+        options = self.options if profiling is None else TaskOptions(profiling=profiling)
+        return self.submit(owner, fn, args, kwargs, self.terms(options, name), future_class)
+
     def map(
         self,
         fn: Callable[..., Any],

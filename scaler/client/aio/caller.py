@@ -17,10 +17,12 @@ from scaler.client.aio.future import AsyncFuture, EndedTasks
 from scaler.client.aio.job import AsyncJob, through
 from scaler.client.aio.maps import Items
 from scaler.client.aio.queries import in_thread
+from scaler.client.caller import ClientWithOptions
 from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import MAP_WINDOW, WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
 from scaler.client.core import Core, results_of
+from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, hints_at
 from scaler.client.future import FetchedFuture
 from scaler.client.insight import presence
@@ -127,16 +129,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         await in_thread(self._caller[1].functions.ship, modules)
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
-        """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`. All keyword arguments belong to `fn`.
-
-        Arguments are serialised, and large buffers copied, before this returns: between 0.1 and 1 ms for each MiB.
-        Later changes of the arguments have no effect. `options` sets a name and profiling. Otherwise, it works as
-        `Client.submit` does.
-        """
-        owner, core, options = self._caller
-        task = core.submit(owner, fn, args, kwargs, core.terms(for_one(options)), FetchedFuture)
-        return self._tasks.future_of(task)
+    def as_executor(self, max_workers: int | None = None) -> ClientExecutor:
+        """Return an executor of `concurrent.futures`, as `Client.as_executor` does, for code that blocks its thread."""
+        return ClientWithOptions(*self._caller).as_executor(max_workers)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
         """Call a function by the name under which workers serve it: `await client.call("area", 2, 3)`.
@@ -217,9 +212,14 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """Open the job of a map. `named`: the last fields of `OpenJobCall`."""
         _, core, options = self._caller
         timeout = core.check_map(timeout)
-        async with maps.drawn_in_loop(items) as drawn:
+        async with maps.drawn_in_loop(items, timeout) as drawn:
             request = job_calls.OpenJobCall(fn, drawn, options, *named)
-            return await in_thread(job_calls.attend, core, request, tolerant, timeout)
+            opening = asyncio.ensure_future(in_thread(job_calls.attend, core, request, tolerant, timeout))
+            try:
+                return await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                opening.add_done_callback(_leave)
+                raise
 
     async def start(
         self,
@@ -240,7 +240,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         check_items("start", fn, items)
         found = job_of_start(job, name)
         _, core, options = self._caller
-        async with maps.drawn_in_loop(items) as drawn:
+        async with maps.drawn_in_loop(items, None) as drawn:
             request = job_calls.OpenJobCall(fn, drawn, options, found, on_change, keep_for)
             return AsyncJob(await in_thread(job_calls.start, core, request))
 
@@ -375,3 +375,15 @@ class AsyncClientWithOptions(AsyncCaller):
     @property
     def _caller(self) -> tuple[object, Core, TaskOptions]:
         return (*self._of._caller[:2], self.task_options)  # noqa: SLF001 - of the same class
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
+        """Like `AsyncClient.submit`, but all keyword arguments belong to `fn`."""
+        owner, core, options = self._caller
+        task = core.submit(owner, fn, args, kwargs, core.terms(for_one(options)), FetchedFuture)
+        return self._tasks.future_of(task)
+
+
+def _leave(opening: asyncio.Future[Job]) -> None:
+    """Stop using a job that was opened after its map was cancelled."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().leave()

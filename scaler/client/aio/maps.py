@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, TypeAlias
 
 from scaler import task_context
 from scaler.client.aio.queries import in_thread
+from scaler.client.calls.items import close_items
+from scaler.client.jobs.opening import ROWS_LATE
 from scaler.client.maps.map_run import MapCall, MapRun
 from scaler.client.maps.map_stream import MapStream
 from scaler.client.maps.row_source import NOT_YET
@@ -62,7 +66,7 @@ class AsyncItems:
         self._ready: deque[Sequence[Any]] = deque()
         self._has_room = asyncio.Event()
         self._error: BaseException | None = None
-        self._is_exhausted = False
+        self._is_exhausted = self._has_ended = False
         self._drawing = asyncio.ensure_future(self._draw())
 
     def __iter__(self) -> Iterator[Any]:
@@ -89,10 +93,15 @@ class AsyncItems:
             self._is_exhausted = True
         except Exception as error:  # noqa: BLE001 - raised again where the items are read
             self._error = error
+        except asyncio.CancelledError as error:
+            if self._has_ended:
+                raise
+            self._error = error  # the user's iterator has raised it
         self._wake.set()
 
-    async def close(self) -> None:
+    async def end(self) -> None:
         """Draw no further items, and close the user's iterator if it can be closed."""
+        self._has_ended = True
         self._drawing.cancel()
         await asyncio.wait([self._drawing])
         close = getattr(self._items, "aclose", None)
@@ -139,45 +148,89 @@ async def _begun(run: MapRun, items: Items, wake: LoopWake, *, progress: bool = 
         end_of_wait()
         run.end(is_complete)
         if isinstance(drawn, AsyncItems):
-            await drawn.close()
+            await drawn.end()
 
 
 @contextlib.asynccontextmanager
-async def drawn_in_loop(items: Items) -> AsyncIterator[Iterable[Sequence[Any]]]:
+async def drawn_in_loop(items: Items, timeout: float | None) -> AsyncIterator[Iterable[Sequence[Any]]]:
     """Return an iterable for another thread, whose items are drawn in the thread of this loop, one at a time.
 
-    A list or tuple is returned as it is. The user's iterator is closed if not all items were drawn.
+    A list or tuple is returned as it is. When the block ends, the user's iterator is closed if not all items were
+    drawn, and the other thread gets a `CancelledError` in place of a further item.
+
+    Args:
+        timeout: the number of seconds after which drawing raises `TimeoutError`; None: no limit.
     """
     if isinstance(items, (list, tuple)):
         yield items
         return
-    loop, rest = asyncio.get_running_loop(), aiter(items) if isinstance(items, AsyncIterable) else iter(items)
-    is_exhausted = False
-
-    async def draw() -> Any:
-        return next(rest, NOT_YET) if isinstance(rest, Iterator) else await anext(rest, NOT_YET)
-
-    def drawn() -> Iterator[Sequence[Any]]:
-        nonlocal is_exhausted
-        while (item := asyncio.run_coroutine_threadsafe(draw(), loop).result()) is not NOT_YET:
-            yield item
-        is_exhausted = True
-
+    drawn = ItemsForThread(items, timeout)
     try:
-        yield drawn()
+        yield drawn
     finally:
-        close = None if is_exhausted else getattr(rest, "aclose", None) or getattr(rest, "close", None)
-        ended = None if close is None else close()
-        if ended is not None:
-            await ended
+        await drawn.end()
+
+
+class ItemsForThread:
+    """Iterates in another thread over items that are drawn in the thread of the loop."""
+
+    def __init__(self, items: Items, timeout: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rest: Any = aiter(items) if isinstance(items, AsyncIterable) else iter(items)
+        self._deadline = inf if timeout is None else time.monotonic() + timeout
+        self._drawing: asyncio.Task[Any] | None = None
+        self._has_ended = self._is_exhausted = False
+
+    def __iter__(self) -> Iterator[Sequence[Any]]:
+        return self
+
+    def __next__(self) -> Any:
+        item = asyncio.run_coroutine_threadsafe(self._drawn(), self._loop).result()
+        if item is NOT_YET:
+            raise StopIteration
+        return item
+
+    async def _drawn(self) -> Any:
+        """Return the next item; `NOT_YET` at the end."""
+        if self._has_ended:
+            raise asyncio.CancelledError
+        if not isinstance(self._rest, AsyncIterator):
+            item = next(self._rest, NOT_YET)
+        else:
+            self._drawing = asyncio.ensure_future(anext(self._rest, NOT_YET))
+            left = None if self._deadline == inf else max(0.0, self._deadline - time.monotonic())
+            try:
+                item = await asyncio.wait_for(self._drawing, left)
+            except asyncio.TimeoutError:
+                raise TimeoutError(ROWS_LATE) from None
+        self._is_exhausted = item is NOT_YET
+        return item
+
+    async def end(self) -> None:
+        """Draw no further items, and close the user's iterator if it can be closed."""
+        self._has_ended = True
+        if self._drawing is not None and not self._drawing.done():
+            self._drawing.cancel()
+            await asyncio.wait([self._drawing])
+        if self._is_exhausted:
+            return
+        if isinstance(self._rest, AsyncIterator):
+            if hasattr(self._rest, "aclose"):
+                await self._rest.aclose()
+        else:
+            close_items(self._rest)
 
 
 async def _step(run: MapRun, wake: LoopWake) -> None:
     """Take one step of a map, or wait until there is something to do. The loop gets a turn."""
+    if not run.has_large_values:
+        if run.step():
+            await asyncio.sleep(0)
+            return
+        if not run.begin_wait():
+            return
+        await wake.wait(run.seconds_to_wait())
     if run.has_large_values:
         await in_thread(run.collect)
-    elif run.step():
-        await asyncio.sleep(0)
-    elif run.begin_wait():
-        await wake.wait(run.seconds_to_wait())
+    else:
         run.collect()

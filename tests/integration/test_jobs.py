@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import date
 from functools import partial
@@ -366,6 +366,54 @@ def test_an_unexpected_failure_of_a_call_affects_no_other_call(client: Client, t
     (tmp_path / "go").touch()
     assert innocent.result(30) == (1, 0)
     assert link._connection._socket is connection
+
+
+def test_rows_of_a_job_may_come_from_an_asynchronous_iterable_which_is_closed_if_the_job_is_not_opened(
+    tmp_path: Path,
+) -> None:
+    ends: list[str] = []
+
+    async def some(count: int, name: str) -> AsyncIterator[tuple[int]]:
+        try:
+            for x in range(count):
+                yield (x,)
+            await asyncio.Event().wait()
+        finally:
+            ends.append(name)
+
+    async def all_of(count: int) -> AsyncIterator[tuple[int]]:
+        for x in range(count):
+            await asyncio.sleep(0)
+            yield (x,)
+
+    def in_this_thread(name: str) -> Iterator[tuple[int]]:
+        try:
+            for x in range(1000):
+                assert threading.current_thread() is threading.main_thread()
+                yield (x,)
+                if x == 5:
+                    going.set()
+        finally:
+            ends.append(name)
+
+    async def main() -> None:
+        async with AsyncClient(n_workers=1, keep=tmp_path / "jobs") as client:
+            assert await client.map(double, all_of(30), job="all") == [2 * x for x in range(30)]
+            with pytest.raises(TimeoutError, match="rows were not all read within the timeout"):
+                await client.map(double, some(3, "late"), job="late", timeout=0.3)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.start(double, some(3, "canceled"), job="canceled"), 0.3)
+            starting = asyncio.ensure_future(client.start(double, in_this_thread("a generator"), job="cut"))
+            await going.wait()
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            assert ends == ["late", "canceled", "a generator"]
+            while [job.name for job in await client.jobs()] != ["all"]:  # the others are forgotten soon
+                await asyncio.sleep(0.01)
+
+    going = asyncio.Event()
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_start_and_map_take_the_name_of_the_job_in_the_same_way(client: Client) -> None:

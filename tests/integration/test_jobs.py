@@ -409,8 +409,8 @@ def test_rows_of_a_job_may_come_from_an_asynchronous_iterable_which_is_closed_if
             with pytest.raises(asyncio.CancelledError):
                 await starting
             assert ends == ["late", "canceled", "a generator"]
-            while [job.name for job in await client.jobs()] != ["all"]:  # the others are forgotten soon
-                await asyncio.sleep(0.01)
+            while [job.name for job in await client.jobs()] != ["all"]:
+                """The others are forgotten soon: ask again."""
 
     going = asyncio.Event()
     asyncio.run(asyncio.wait_for(main(), 60))

@@ -281,7 +281,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         keep_for: float | str | None = ...,
     ) -> AsyncIterator[T | BaseException]: ...
 
-    async def map_unordered(
+    def map_unordered(
         self,
         fn: Callable[..., Any],
         items: Items,
@@ -308,14 +308,18 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         window_of_map(job, window, WINDOW)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
-        most = options.max_failures
         if job is not None:
-            kept = await self._attend(fn, items, return_exceptions, timeout, job, on_change, keep_for)
-            results = through(job_calls.results_as_they_come(kept, most, return_exceptions))
-        else:
-            terms = core.terms(options, spawns=True)
-            call = core.map_call(fn, items, terms, timeout, return_exceptions, window, most)
-            results = maps.stream_of_map(call, items)
+            return self._stream_of_job(fn, items, return_exceptions, timeout, job, on_change, keep_for)
+        terms = core.terms(options, spawns=True)
+        call = core.map_call(fn, items, terms, timeout, return_exceptions, window, options.max_failures)
+        return maps.stream_of_map(call, items)
+
+    async def _stream_of_job(
+        self, fn: Callable[..., Any], items: Items, return_exceptions: bool, *named: Any
+    ) -> AsyncIterator[Any]:
+        most = self._caller[2].max_failures
+        kept = await self._attend(fn, items, return_exceptions, *named)
+        results = through(job_calls.results_as_they_come(kept, most, return_exceptions))
         async with aclosing(results) as arrived:  # type: ignore[type-var]
             async for result in arrived:
                 yield result

@@ -31,7 +31,10 @@ ROWS_A_TURN = 1024
 """The number of results from which on no further ones are read before the loop gets a turn."""
 
 ITEMS_A_TURN = 32
-"""The number of items of an asynchronous iterable that are drawn, or results yielded, between two turns of the loop."""
+"""The number of items of an asynchronous iterable that are drawn before a map takes them."""
+
+TURN_SECONDS = 0.001
+"""How long a map works before the loop gets a turn."""
 
 
 class LoopWake:
@@ -41,6 +44,17 @@ class LoopWake:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._is_set = False
+        self._turn_at = 0.0
+
+    @property
+    def is_turn_due(self) -> bool:
+        """Whether the loop has had no turn for some time."""
+        return time.monotonic() >= self._turn_at
+
+    async def give_turn(self) -> None:
+        """Let the loop do what else is due."""
+        await asyncio.sleep(0)
+        self._turn_at = time.monotonic() + TURN_SECONDS
 
     def set(self) -> None:
         if not self._is_set:
@@ -122,16 +136,15 @@ async def results_of_map(call: MapCall, items: Items, *, progress: bool) -> list
 async def stream_of_map(call: MapCall, items: Items) -> AsyncIterator[Any]:
     """Run one task for each item and yield each result as it arrives, as `MapStream.stream` does."""
     wake = LoopWake()
-    run, n_read = MapStream(call, wake, ROWS_A_TURN), 0
+    run = MapStream(call, wake, ROWS_A_TURN)
     async with _begun(run, items, wake):
         while run.has_next or not run.is_over():
             if not run.has_next:
                 await _step(run, wake)
                 continue
             yield run.next()
-            n_read += 1
-            if n_read % ITEMS_A_TURN == 0:
-                await asyncio.sleep(0)
+            if wake.is_turn_due:
+                await wake.give_turn()
 
 
 @contextlib.asynccontextmanager
@@ -225,7 +238,8 @@ async def _step(run: MapRun, wake: LoopWake) -> None:
     """Take one step of a map, or wait until there is something to do. The loop gets a turn."""
     if not run.has_large_values:
         if run.step():
-            await asyncio.sleep(0)
+            if wake.is_turn_due:
+                await wake.give_turn()
             return
         if not run.begin_wait():
             return

@@ -242,8 +242,12 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read while tasks run. At
-        most 16,384 tasks are open at once. Futures of this client may be arguments, as for `submit`, except with `job`.
+        Items are drawn in this thread while tasks run, and each task gets its arguments as they are then. At most
+        `window` tasks are open at once. Futures of this client may be arguments, as for `submit`, except with `job`.
+
+        If a task fails, the time-out passes, or this call is interrupted, the open tasks are cancelled, and the
+        iterator of the items is closed if it has a method `close` (docs/howto/maps.md). An item that cannot be
+        serialised or sent, or that `fn` does not take, counts as a failed task, except with `job`.
 
         Args:
             fn: the function.
@@ -252,7 +256,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             timeout: seconds for the whole map.
             return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
                 The option `max_failures` has the same effect, up to its limit.
-            window: the most tasks that are open at once, 16,384 at most.
+            window: the most tasks that are open at once, 16,384 at most. Refused with `job`, whose items are all read
+                before the first result.
             job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
                 same call in another program resumes the map (docs/howto/long-jobs.md).
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
@@ -407,9 +412,11 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield each result as soon as it arrives.
 
-        Items are read while results are read. At most `window` tasks are open or have unread results, so the iterable
-        may be infinite. While 256 MiB of large results are unread, further ones wait at the scheduler. When you stop
-        reading (`break`, `close`), the open tasks are cancelled.
+        Items are drawn in the thread that reads the results. At most `window` tasks are open or have unread results, so
+        the iterable may be infinite. A result that has arrived is yielded before the next item is drawn, unless the
+        items are a list or a tuple. While 256 MiB of large results are unread, further ones wait at the scheduler. When
+        you stop reading (`break`, `close`), the open tasks are cancelled, and the iterator of the items is closed, as
+        that of `map`.
 
         Args:
             fn: the function.

@@ -256,9 +256,9 @@ class Client(ClientArguments, Caller):
     ) -> ScalerFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker.
 
-        Arguments are serialised before this returns. For an `ObjectReference` or a future of this client, also in a
-        list, tuple, set or dict, the task receives the object or the result. To pass the reference itself, pass its
-        `as_is()`.
+        Arguments are serialised before this returns, so later changes of them have no effect. For an `ObjectReference`
+        or a future of this client, also in a list, tuple, set or dict, the task receives the object or the result. To
+        pass the reference itself, pass its `as_is()`.
 
         Messages and logs call the task by the name of the function. `name="…"` gives it another name. If the function
         accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), `name` is passed to the function
@@ -277,8 +277,7 @@ class Client(ClientArguments, Caller):
             MissingObjects: if this client has cleared the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
-        core = self._core
-        return core.submit(self, fn, args, kwargs, core.terms_of_submit(fn, profiling, kwargs), ScalerFuture)
+        return self._core.submit_named(self, fn, args, kwargs, profiling, ScalerFuture)
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.

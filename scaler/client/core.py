@@ -100,11 +100,6 @@ class Core:
         account, owner_tag = context.account if self.link.is_nested else NO_ACCOUNT
         return priority, name or options.name or "", run_options, account, owner_tag
 
-    def terms_of_submit(self, fn: Callable[..., Any], profiling: bool | None, kwargs: dict[str, Any]) -> Terms:
-        """Return the terms of a task without options. A `name` that names the task is taken out of `kwargs`."""
-        name = self.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
-        return self.terms(self.options if profiling is None else TaskOptions(profiling=profiling), name)
-
     def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
         """Return the function of a call or map, ready to be sent. Log a warning if the seed was used before."""
         function = self.functions.get(fn)
@@ -208,6 +203,20 @@ class Core:
         future = future_class(task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name)
         link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
+
+    def submit_named(
+        self,
+        owner: object,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        profiling: bool | None,
+        future_class: type[F],
+    ) -> F:
+        """Submit one task with the options of this core. Its name may be among the keyword arguments."""
+        name = self.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
+        options = self.options if profiling is None else TaskOptions(profiling=profiling)
+        return self.submit(owner, fn, args, kwargs, self.terms(options, name), future_class)
 
     def map(
         self,

@@ -9,15 +9,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Generic, TypeVar
 
 from scaler.client.calls.entry import MakeError, ResultFetcher
 from scaler.client.outcome import missing_result
 from scaler.ids import ObjectId
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import TaskResult
-
-K = TypeVar("K")
 
 LARGE_BYTES = 1 << 20
 """The size from which on a value is not unpickled in the thread of an event loop."""
@@ -26,18 +23,18 @@ UNREAD_BYTES = 256 * 1024 * 1024
 """The maximum number of bytes of fetched and unread results. Above this limit, no further result is fetched."""
 
 
-class LargeValues(Generic[K]):
-    """The large results of one map, by key."""
+class LargeValues:
+    """The large results of one map, by the numbers of their items."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[K, int]] = deque()
+        self._waiting: deque[tuple[int, int]] = deque()
         self._bytes = 0
         self._is_over = False
-        self.fetched: dict[K, int] = {}
-        """the sizes in bytes of the fetched and unread results, by key; read-only for callers"""
+        self.fetched: dict[int, int] = {}
+        """the sizes in bytes of the fetched and unread results, by number; read-only for callers"""
 
-    def add(self, key: K, size: int) -> list[K] | None:
+    def add(self, key: int, size: int) -> list[int] | None:
         """Add a large result, which may have been lost before. Return those to fetch now; None if the map is over."""
         with self._lock:
             if self._is_over:
@@ -45,21 +42,21 @@ class LargeValues(Generic[K]):
             self._waiting.append((key, size))
             return self._next_after(key)
 
-    def read(self, key: K) -> list[K]:
+    def read(self, key: int) -> list[int]:
         """Note that a result, large or not, was read. Return the large results to fetch now."""
         with self._lock:
             return self._next_after(key)
 
-    def end(self) -> list[K]:
+    def end(self) -> list[int]:
         """End the map. Return the results that were not fetched."""
         with self._lock:
             self._is_over = True
             waiting, self._waiting = self._waiting, deque()
             return [key for key, _ in waiting]
 
-    def _next_after(self, key: K) -> list[K]:
+    def _next_after(self, key: int) -> list[int]:
         self._bytes -= self.fetched.pop(key, 0)
-        due: list[K] = []
+        due: list[int] = []
         while self._waiting and self._bytes <= UNREAD_BYTES:
             key, size = self._waiting.popleft()
             self.fetched[key] = size

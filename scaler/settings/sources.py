@@ -175,7 +175,8 @@ def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[st
         if unknown:
             foreign = _FOREIGN.get(unknown[0])
             meant = f"; {foreign}" if foreign else did_you_mean(unknown[0], signature.parameters.keys() - {"self"})
-        raise TypeError(f"{type(args[0]).__name__}: {error}{meant}") from None
+        named = f"{type(args[0]).__name__}: " if args else ""
+        raise TypeError(f"{named}{error}{meant}") from None
 
 
 def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:

@@ -346,6 +346,54 @@ async def test_an_unexpected_failure_of_a_call_affects_no_other_call(client: Any
     assert link._connection._socket is socket
 
 
+def test_rows_of_a_job_may_come_from_an_asynchronous_iterable_which_is_closed_if_the_job_is_not_opened(
+    tmp_path: Path,
+) -> None:
+    ends: list[str] = []
+
+    async def some(count: int, name: str) -> AsyncIterator[tuple[int]]:
+        try:
+            for x in range(count):
+                yield (x,)
+            await asyncio.Event().wait()
+        finally:
+            ends.append(name)
+
+    async def all_of(count: int) -> AsyncIterator[tuple[int]]:
+        for x in range(count):
+            await asyncio.sleep(0)
+            yield (x,)
+
+    def in_this_thread(name: str) -> Iterator[tuple[int]]:
+        try:
+            for x in range(1000):
+                assert threading.current_thread() is threading.main_thread()
+                yield (x,)
+                if x == 5:
+                    going.set()
+        finally:
+            ends.append(name)
+
+    async def main() -> None:
+        async with AsyncClient(n_workers=1, keep=tmp_path / "jobs") as client:
+            assert await client.map(double, all_of(30), job="all") == [2 * x for x in range(30)]
+            with pytest.raises(TimeoutError, match="rows were not all read within the timeout"):
+                await client.map(double, some(3, "late"), job="late", timeout=0.3)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.start(double, some(3, "canceled"), job="canceled"), 0.3)
+            starting = asyncio.ensure_future(client.start(double, in_this_thread("a generator"), job="cut"))
+            await going.wait()
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            assert ends == ["late", "canceled", "a generator"]
+            while [job.name for job in await client.jobs()] != ["all"]:
+                """The others are forgotten soon: ask again."""
+
+    going = asyncio.Event()
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
 def test_start_and_map_take_the_name_of_the_job_in_the_same_way(client: Client) -> None:
     job = client.start(double, rows(3), job="one way")
     assert list(client.start(double, rows(3), "one way").results()) == list(job.results()) == [0, 2, 4]
@@ -1125,35 +1173,3 @@ def test_iterators_of_items_are_closed_when_a_job_does_not_begin(face: Face, tmp
         assert await client.map(double, ClosedItems([(1,), (2,)]), job="known") == [2, 4]
 
     user(face, n_workers=1, keep=tmp_path / "jobs")(test)
-
-
-@pytest.mark.parametrize("begin", [AsyncClient.start, lambda *call: AsyncClient.map(*call[:3], job=call[3])])
-def test_asynchronous_items_are_closed_when_a_job_does_not_begin(begin: Callable[..., Any], tmp_path: Path) -> None:
-    is_closed, has_begun = asyncio.Event(), asyncio.Event()
-
-    async def items(last: Any) -> AsyncIterator[Any]:
-        try:
-            for number in range(100):
-                yield (number,)
-            yield last
-            has_begun.set()
-            await asyncio.Event().wait()
-        finally:
-            is_closed.set()
-
-    async def test(client: AnyClient) -> None:
-        with pytest.raises(TypeError, match="item 100"):
-            await begin(client, double, items(3), "bad")
-        assert is_closed.is_set()
-        is_closed.clear()
-        has_begun.clear()
-        beginning = asyncio.ensure_future(begin(client, double, items((100,)), "cancelled"))
-        await has_begun.wait()
-        beginning.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await beginning
-        assert is_closed.is_set()
-        assert await client.submit(double, 1) == 2
-        assert await client.jobs() == []
-
-    user(AsyncClient, n_workers=1, keep=tmp_path / "jobs")(test)

@@ -21,6 +21,8 @@ from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers.worker_proxy import WorkerProxy
+from scaler.client.maps.map_stream import MapStream
+from scaler.client.maps.row_source import DrawnRows, TakenRows
 from scaler.executors.processes.messages import ProcessorDown
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.slot import Slot
@@ -131,6 +133,22 @@ def _results_are_in_another_order() -> Patches:
     return patch.object(scaler.client.maps.map_run, "unpack", lambda payload, rows: unpack(payload, rows)[::-1])
 
 
+def _a_stream_is_filled_once() -> Patches:
+    return patch.object(MapStream, "_may_fill", lambda _stream: False)
+
+
+def _drawn_rows_skip_a_number() -> Patches:
+    take = DrawnRows.take
+
+    def one_fewer(self: DrawnRows, most: int) -> Any:
+        taken = take(self, most)
+        if isinstance(taken, TakenRows) and len(taken.blocks) > 2:
+            self.first += 1
+        return taken
+
+    return patch.object(DrawnRows, "take", one_fewer)
+
+
 def _the_running_row_begins_anew() -> Patches:
     end_range = WorkerProxy._end_range
 
@@ -169,6 +187,8 @@ ROWS = (
     Mutant("row-places", "a range is counted as one place at a worker", _a_range_is_one_place),
     Mutant("row-turns", "a range is counted as one row of a turn", _a_range_is_one_row_of_a_turn, ("shared",)),
     Mutant("row-ends", "a range that has ended is one open task less", _a_range_ends_as_one_task, KINDS),
+    Mutant("stream-window", "the window of a stream is filled only once", _a_stream_is_filled_once, KINDS),
+    Mutant("drawn-gap", "rows drawn after a range have other numbers", _drawn_rows_skip_a_number, KINDS),
     Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before, KINDS),
     Mutant("cancel-rows", "the cancel of a range ends its first row only", _a_cancel_is_of_the_first_row, KINDS),
     Mutant(

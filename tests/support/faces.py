@@ -35,7 +35,7 @@ class Awaited:
         counterpart = getattr(self._counterpart, name, None)
         if inspect.iscoroutinefunction(counterpart):
             return partial(self._run, name)
-        if inspect.isasyncgenfunction(counterpart) or name in ("results", "as_completed"):
+        if name in ("map_unordered", "results", "as_completed"):
             return partial(self._iterate, name)
         value = getattr(self._face, name)
         return (lambda *args, **kwargs: Awaited(value(*args, **kwargs))) if name == "options" else value

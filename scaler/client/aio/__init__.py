@@ -1,5 +1,5 @@
-"""The client for asyncio: the same protocol, driven by an event loop instead of a thread.
+"""The client for asyncio: a face of a `Client`, whose thread holds the connection.
 
-Users hold an `AsyncClient` and its futures, in one event loop. It shares calls, protocol and tables with the client of
-threads. Nothing in it blocks the loop.
+Users hold an `AsyncClient` and its futures, in one event loop. Calls are packed in the thread of the loop, as `Client`
+packs them. Coroutines await what the thread of the connection completes, so none of them blocks the loop.
 """

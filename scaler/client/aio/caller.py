@@ -1,14 +1,14 @@
 """AsyncCaller: the calls that an asyncio client and an asyncio client with options have in common.
 
-`AsyncClient.options` returns an `AsyncClientWithOptions`. Called in the thread of the client's event loop. Long maps
-yield to the loop between items.
+`AsyncClient.options` returns an `AsyncClientWithOptions`. Called in the thread of the client's event loop, which gets a
+turn between the steps of a map.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -17,11 +17,12 @@ from scaler.client.aio.future import AsyncFuture, EndedTasks
 from scaler.client.aio.job import AsyncJob, through
 from scaler.client.aio.maps import Items
 from scaler.client.aio.queries import in_thread
-from scaler.client.calls.entry import Terms
+from scaler.client.caller import ClientWithOptions
 from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import MAP_WINDOW, WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
 from scaler.client.core import Core, results_of
+from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, hints_at
 from scaler.client.future import FetchedFuture
 from scaler.client.insight import presence
@@ -96,7 +97,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
         It works as `Client.run_on_all` does. Cancelling it cancels its tasks.
         """
-        _, core, options = self._caller
+        owner, core, options = self._caller
         for_each_worker(options)
         function = core.functions.get(fn).instruction.name
         await queries.wait_for_workers(core.link, 1, None)
@@ -104,7 +105,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         futures: dict[str, AsyncFuture[T]] = {}
         try:
             for worker in names:
-                futures[worker] = self._submit(fn, args, kwargs, core.pinned(options, function, worker))
+                terms = core.pinned(options, function, worker)
+                futures[worker] = self._tasks.future_of(core.submit(owner, fn, args, kwargs, terms, FetchedFuture))
             if futures:
                 await asyncio.wait(futures.values())
             return results_of(futures)
@@ -127,11 +129,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         await in_thread(self._caller[1].functions.ship, modules)
 
-    def _submit(
-        self, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
-    ) -> AsyncFuture[T]:
-        owner, core, _ = self._caller
-        return self._tasks.future_of(core.submit(owner, fn, args, kwargs, terms, FetchedFuture))
+    def as_executor(self, max_workers: int | None = None) -> ClientExecutor:
+        """Return an executor of `concurrent.futures`, as `Client.as_executor` does, for code that blocks its thread."""
+        return ClientWithOptions(*self._caller).as_executor(max_workers)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
         """Call a function by the name under which workers serve it: `await client.call("area", 2, 3)`.
@@ -187,8 +187,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this call is cancelled, the open tasks are cancelled. It works as `Client.map` does, and
-        `items` may also be an asynchronous iterable.
+        If a task fails, or this call is cancelled, the open tasks are cancelled. Arguments and errors are those of
+        `Client.map`. `items` may also be an asynchronous iterable. Items are drawn in the thread of the event loop.
         """
         if extra or unknown:
             raise not_of_map(AsyncCaller.map, unknown)
@@ -212,9 +212,14 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """Open the job of a map. `named`: the last fields of `OpenJobCall`."""
         _, core, options = self._caller
         timeout = core.check_map(timeout)
-        async with maps.drawn_in_loop(items) as drawn:
+        async with maps.drawn_in_loop(items, timeout) as drawn:
             request = job_calls.OpenJobCall(fn, drawn, options, *named)
-            return await in_thread(job_calls.attend, core, request, tolerant, timeout)
+            opening = asyncio.ensure_future(in_thread(job_calls.attend, core, request, tolerant, timeout))
+            try:
+                return await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                opening.add_done_callback(_leave)
+                raise
 
     async def start(
         self,
@@ -227,13 +232,15 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         on_change: OnChange = "raise",
         **unknown: Any,
     ) -> AsyncJob:
-        """Run `fn(*item)` for each item as a detached job, as `Client.start` does."""
+        """Run `fn(*item)` for each item as a detached job, as `Client.start` does. `items` may also be an asynchronous
+        iterable.
+        """
         if unknown:
             raise not_of_map(AsyncCaller.start, unknown)
         check_items("start", fn, items)
         found = job_of_start(job, name)
         _, core, options = self._caller
-        async with maps.drawn_in_loop(items) as drawn:
+        async with maps.drawn_in_loop(items, None) as drawn:
             request = job_calls.OpenJobCall(fn, drawn, options, found, on_change, keep_for)
             return AsyncJob(await in_thread(job_calls.start, core, request))
 
@@ -274,7 +281,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         keep_for: float | str | None = ...,
     ) -> AsyncIterator[T | BaseException]: ...
 
-    async def map_unordered(
+    def map_unordered(
         self,
         fn: Callable[..., Any],
         items: Items,
@@ -289,9 +296,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield each result as soon as it arrives: `async for`.
 
-        Items are read while results are read, so their number may be infinite. While 256 MiB of large results are
-        unread, further ones wait at the scheduler. When you stop reading, the open tasks are cancelled. Arguments and
-        errors are those of `map`.
+        Items are drawn while results are read, so their number may be infinite. A result that has arrived is yielded
+        before the next item is drawn, unless the items are a list, a tuple or an asynchronous iterable. While 256 MiB
+        of large results are unread, further ones wait at the scheduler. When you stop reading, the open tasks are
+        cancelled: after a `break` in one of the next turns of the loop, with `contextlib.aclosing` at once. Arguments
+        and errors are those of `Client.map_unordered`.
         """
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)
@@ -299,14 +308,18 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         window_of_map(job, window, WINDOW)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
-        most = options.max_failures
         if job is not None:
-            kept = await self._attend(fn, items, return_exceptions, timeout, job, on_change, keep_for)
-            results = through(job_calls.results_as_they_come(kept, most, return_exceptions))
-        else:
-            terms = core.terms(options, spawns=True)
-            call = core.map_call(fn, items, terms, timeout, return_exceptions, window, most)
-            results = maps.stream_of_map(call, items)
+            return self._stream_of_job(fn, items, return_exceptions, timeout, job, on_change, keep_for)
+        terms = core.terms(options, spawns=True)
+        call = core.map_call(fn, items, terms, timeout, return_exceptions, window, options.max_failures)
+        return maps.stream_of_map(call, items)
+
+    async def _stream_of_job(
+        self, fn: Callable[..., Any], items: Items, return_exceptions: bool, *named: Any
+    ) -> AsyncIterator[Any]:
+        most = self._caller[2].max_failures
+        kept = await self._attend(fn, items, return_exceptions, *named)
+        results = through(job_calls.results_as_they_come(kept, most, return_exceptions))
         async with aclosing(results) as arrived:  # type: ignore[type-var]
             async for result in arrived:
                 yield result
@@ -369,4 +382,12 @@ class AsyncClientWithOptions(AsyncCaller):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
         """Like `AsyncClient.submit`, but all keyword arguments belong to `fn`."""
-        return self._submit(fn, args, kwargs, self._caller[1].terms(for_one(self.task_options)))
+        owner, core, options = self._caller
+        task = core.submit(owner, fn, args, kwargs, core.terms(for_one(options)), FetchedFuture)
+        return self._tasks.future_of(task)
+
+
+def _leave(opening: asyncio.Future[Job]) -> None:
+    """Stop using a job that was opened after its map was cancelled."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().leave()

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Generator
+from functools import partial
 from typing import Any, TypeVar
 
 from scaler.client.aio import queries
@@ -151,9 +152,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """
         __tracebackhide__ = True
         from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
-        from scaler.client.rerun.of_future import fetched_in_loop  # noqa: PLC0415
+        from scaler.client.rerun.of_future import fetched  # noqa: PLC0415
 
-        call = await fetched_in_loop(self._task, self._task.link, again=again)
+        call = await queries.in_thread(partial(fetched, self._task, self._task.link, again=again))
         self._task.mark_error_read()
         value: T = run(call)
         return value
@@ -163,7 +164,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
         Raises:
             ValueError: if the task has not ended, or was not measured. Turn measuring on with
-                `AsyncClient(profiling=True)` or `submit(..., profiling=True)`.
+                `AsyncClient(profiling=True)` or `options(profiling=True)`.
         """
         return self._task.profiling_info()
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, TypeAlias
 
 from scaler import task_context
 from scaler.client.aio.queries import in_thread
+from scaler.client.calls.items import close_items
+from scaler.client.jobs.opening import ROWS_LATE
 from scaler.client.maps.map_run import MapCall, MapRun
 from scaler.client.maps.map_stream import MapStream
 from scaler.client.maps.row_source import NOT_YET
@@ -27,7 +31,10 @@ ROWS_A_TURN = 1024
 """The number of results from which on no further ones are read before the loop gets a turn."""
 
 ITEMS_A_TURN = 32
-"""So many items of an asynchronous iterable are drawn, or results yielded, between two turns of the loop."""
+"""The number of items of an asynchronous iterable that are drawn before a map takes them."""
+
+TURN_SECONDS = 0.001
+"""How long a map works before the loop gets a turn."""
 
 
 class LoopWake:
@@ -37,6 +44,17 @@ class LoopWake:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._is_set = False
+        self._turn_at = 0.0
+
+    @property
+    def is_turn_due(self) -> bool:
+        """Whether the loop has had no turn for some time."""
+        return time.monotonic() >= self._turn_at
+
+    async def give_turn(self) -> None:
+        """Let the loop do what else is due."""
+        await asyncio.sleep(0)
+        self._turn_at = time.monotonic() + TURN_SECONDS
 
     def set(self) -> None:
         if not self._is_set:
@@ -49,7 +67,7 @@ class LoopWake:
         self._event.clear()
 
     async def wait(self, seconds: float | None) -> None:
-        """Wait until it is set, at most for so many seconds."""
+        """Wait until it is set, at most `seconds`."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._event.wait(), seconds)
 
@@ -62,7 +80,7 @@ class AsyncItems:
         self._ready: deque[Sequence[Any]] = deque()
         self._has_room = asyncio.Event()
         self._error: BaseException | None = None
-        self._is_exhausted = False
+        self._is_exhausted = self._has_ended = False
         self._drawing = asyncio.ensure_future(self._draw())
 
     def __iter__(self) -> Iterator[Any]:
@@ -89,10 +107,15 @@ class AsyncItems:
             self._is_exhausted = True
         except Exception as error:  # noqa: BLE001 - raised again where the items are read
             self._error = error
+        except asyncio.CancelledError as error:
+            if self._has_ended:
+                raise
+            self._error = error  # the user's iterator has raised it
         self._wake.set()
 
-    async def aclose(self) -> None:
+    async def end(self) -> None:
         """Draw no further items, and close the user's iterator if it can be closed."""
+        self._has_ended = True
         self._drawing.cancel()
         await asyncio.wait([self._drawing])
         close = getattr(self._items, "aclose", None)
@@ -113,16 +136,15 @@ async def results_of_map(call: MapCall, items: Items, *, progress: bool) -> list
 async def stream_of_map(call: MapCall, items: Items) -> AsyncIterator[Any]:
     """Run one task for each item and yield each result as it arrives, as `MapStream.stream` does."""
     wake = LoopWake()
-    run, n_read = MapStream(call, wake, ROWS_A_TURN), 0
+    run = MapStream(call, wake, ROWS_A_TURN)
     async with _begun(run, items, wake):
         while run.has_next or not run.is_over():
             if not run.has_next:
                 await _step(run, wake)
                 continue
             yield run.next()
-            n_read += 1
-            if n_read % ITEMS_A_TURN == 0:
-                await asyncio.sleep(0)
+            if wake.is_turn_due:
+                await wake.give_turn()
 
 
 @contextlib.asynccontextmanager
@@ -139,57 +161,90 @@ async def _begun(run: MapRun, items: Items, wake: LoopWake, *, progress: bool = 
         end_of_wait()
         run.end(is_complete)
         if isinstance(drawn, AsyncItems):
-            await drawn.aclose()
+            await drawn.end()
 
 
 @contextlib.asynccontextmanager
-async def drawn_in_loop(items: Items) -> AsyncIterator[Iterable[Sequence[Any]]]:
+async def drawn_in_loop(items: Items, timeout: float | None) -> AsyncIterator[Iterable[Sequence[Any]]]:
     """Return an iterable for another thread, whose items are drawn in the thread of this loop, one at a time.
 
-    A list or tuple is returned as it is. The user's iterator is closed if not all items were drawn. A thread that draws
-    items after the end of the block gets a `CancelledError`: else it would take those it has for all of them.
+    A list or tuple is returned as it is. When the block ends, the user's iterator is closed if not all items were
+    drawn, and the other thread gets a `CancelledError` in place of a further item.
+
+    Args:
+        timeout: the number of seconds after which drawing raises `TimeoutError`; None: no limit.
     """
     if isinstance(items, (list, tuple)):
         yield items
         return
-    loop, rest = asyncio.get_running_loop(), aiter(items) if isinstance(items, AsyncIterable) else iter(items)
-    awaited: asyncio.Future[Any] | None = None
-    is_exhausted = is_over = False
-
-    async def draw() -> Any:
-        nonlocal awaited
-        if is_over:
-            raise asyncio.CancelledError
-        if isinstance(rest, Iterator):
-            return next(rest, NOT_YET)
-        awaited = asyncio.ensure_future(anext(rest, NOT_YET))
-        return await awaited
-
-    def drawn() -> Iterator[Sequence[Any]]:
-        nonlocal is_exhausted
-        while (item := asyncio.run_coroutine_threadsafe(draw(), loop).result()) is not NOT_YET:
-            yield item
-        is_exhausted = True
-
+    drawn = ItemsForThread(items, timeout)
     try:
-        yield drawn()
+        yield drawn
     finally:
-        is_over = True
-        if awaited is not None and not awaited.done():
-            awaited.cancel()
-            await asyncio.wait([awaited])
-        close = None if is_exhausted else getattr(rest, "aclose", None) or getattr(rest, "close", None)
-        ended = None if close is None else close()
-        if ended is not None:
-            await ended
+        await drawn.end()
+
+
+class ItemsForThread:
+    """Iterates in another thread over items that are drawn in the thread of the loop."""
+
+    def __init__(self, items: Items, timeout: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rest: Any = aiter(items) if isinstance(items, AsyncIterable) else iter(items)
+        self._deadline = inf if timeout is None else time.monotonic() + timeout
+        self._drawing: asyncio.Task[Any] | None = None
+        self._has_ended = self._is_exhausted = False
+
+    def __iter__(self) -> Iterator[Sequence[Any]]:
+        return self
+
+    def __next__(self) -> Any:
+        item = asyncio.run_coroutine_threadsafe(self._drawn(), self._loop).result()
+        if item is NOT_YET:
+            raise StopIteration
+        return item
+
+    async def _drawn(self) -> Any:
+        """Return the next item; `NOT_YET` at the end."""
+        if self._has_ended:
+            raise asyncio.CancelledError
+        if not isinstance(self._rest, AsyncIterator):
+            item = next(self._rest, NOT_YET)
+        else:
+            self._drawing = asyncio.ensure_future(anext(self._rest, NOT_YET))
+            left = None if self._deadline == inf else max(0.0, self._deadline - time.monotonic())
+            try:
+                item = await asyncio.wait_for(self._drawing, left)
+            except asyncio.TimeoutError:
+                raise TimeoutError(ROWS_LATE) from None
+        self._is_exhausted = item is NOT_YET
+        return item
+
+    async def end(self) -> None:
+        """Draw no further items, and close the user's iterator if it can be closed."""
+        self._has_ended = True
+        if self._drawing is not None and not self._drawing.done():
+            self._drawing.cancel()
+            await asyncio.wait([self._drawing])
+        if self._is_exhausted:
+            return
+        if isinstance(self._rest, AsyncIterator):
+            if hasattr(self._rest, "aclose"):
+                await self._rest.aclose()
+        else:
+            close_items(self._rest)
 
 
 async def _step(run: MapRun, wake: LoopWake) -> None:
     """Take one step of a map, or wait until there is something to do. The loop gets a turn."""
+    if not run.has_large_values:
+        if run.step():
+            if wake.is_turn_due:
+                await wake.give_turn()
+            return
+        if not run.begin_wait():
+            return
+        await wake.wait(run.seconds_to_wait())
     if run.has_large_values:
         await in_thread(run.collect)
-    elif run.step():
-        await asyncio.sleep(0)
-    elif run.begin_wait():
-        await wake.wait(run.seconds_to_wait())
+    else:
         run.collect()

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 async def _has_arrived(answer: Answer[T], timeout: float | None) -> bool:
-    """Wait for an answer. Return whether it is there. One that is not will not be taken any more."""
+    """Wait for an answer. Return whether it has arrived. A later answer is ignored."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(asyncio.wrap_future(answer), timeout)
     return not answer.cancelled()
@@ -66,7 +66,7 @@ async def presence(link: ClientLink, asked: Inquiry[T], timeout: float | None = 
 
 
 async def wait_for_workers(link: ClientLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
-    """Wait until so many workers are connected. Raises `TimeoutError` if the wait takes longer than `timeout`."""
+    """Wait until `n_workers` workers are connected. Raises `TimeoutError` if that takes longer than `timeout`."""
     timeout = check_timeout(timeout)
     return await presence(link, enough(link.address, n_workers), timeout)
 

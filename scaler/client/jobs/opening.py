@@ -48,6 +48,9 @@ ON_CHANGE = RAISE, RESTART, KEEP = "raise", "restart", "keep"
 UNWRITTEN_MOST = 8
 """The maximum number of ranges that are sent and not yet acknowledged as written to disk."""
 
+ROWS_LATE = "the rows were not all read within the timeout. Results of ended rows are kept"
+"""The text of the `TimeoutError` of a call whose rows are not all read in time."""
+
 GIVE_UP_SECONDS = 5.0
 """The longest time that a failed opening waits for the removal of the record that it created."""
 
@@ -480,7 +483,7 @@ def _in_time(rows: Iterator[tuple[Any, ...]], deadline: float | None) -> Iterato
 
 def _is_in_time(deadline: float) -> bool:
     if time.monotonic() > deadline:
-        raise TimeoutError("the rows were not all read within the timeout. Results of ended rows are kept")
+        raise TimeoutError(ROWS_LATE)
     return True
 
 

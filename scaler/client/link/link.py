@@ -129,11 +129,14 @@ class ClientLink:
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
         self._protocol = ClientProtocol(hello, self._connection, patience, self._work)
         self.advice = self._protocol.advice
+        self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
+        self._start()
+
+    def _start(self) -> None:
+        """Start the thread now, so that the first submit does not pay for it."""
         links.add(self)
         if self.is_nested:
             task_context.current.keep_while(self._is_needed, partial(self.close, 0))
-        # Start the thread here so that the first submit does not pay for it.
-        self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
         self._thread.start()
 
     @property

@@ -53,7 +53,7 @@ ROWS_A_STEP = 4096
 
 
 class Wake(Protocol):
-    """What wakes the caller of a map: a `threading.Event`, or its counterpart for an event loop."""
+    """An event that wakes the caller of a map: a `threading.Event`, or its counterpart for an event loop."""
 
     def set(self) -> None: ...
 

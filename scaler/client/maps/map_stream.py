@@ -32,7 +32,7 @@ class MapStream(MapRun):
         self._ready: deque[tuple[int, Any]] = deque()
         ready = self._ready
         self._keep = lambda index, value: ready.append((index, value))
-        self._large: LargeValues[int] = LargeValues()
+        self._large = LargeValues()
 
     def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
         """Run one task for each item and yield each result as it arrives. Raises the same errors as `run`."""

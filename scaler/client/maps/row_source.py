@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any, NamedTuple
 
 from scaler.client.calls.entry import RUN_OPTIONS, Entry, RowSink, Terms, needs_of
@@ -35,7 +36,7 @@ COUNTED_BYTES = 4096
 """The size up to which the arguments of a task are not counted, because the number of tasks bounds their memory."""
 
 NOT_YET = object()
-"""What an iterator returns that has no item at the moment, and may have one later."""
+"""The placeholder that an iterator returns if it has no item at the moment, and may have one later."""
 
 
 class RowSource:
@@ -57,6 +58,10 @@ class RowSource:
     """whether the link's thread has been notified of the rows in `_drawn`"""
     _is_over = False
     """whether the map has ended, so that no further rows are sent"""
+    _refers = False
+    """whether a row that was drawn and not submitted needs objects or results that must be sent before it"""
+    _message_bytes = 0.0
+    """the size of the rows that are drawn together; infinite if the next one must wait"""
 
     def __init__(
         self,
@@ -150,63 +155,38 @@ class RowSource:
         Raises:
             TypeError: if an item is neither a tuple nor a list.
         """
-        if self.n_items >= 0:
-            return self._draw_together(sink, capacity)
-        before, block_of = self.n_drawn, self.function.block
-        most = min(capacity, BATCH_TASKS)
-        for item in islice(self._rest, most):
-            if item is NOT_YET:
-                return self.n_drawn - before
-            if type(item) is not tuple:
-                check_item(self.n_drawn, item)
-            try:
-                row = block_of(item) or self._entry_of(sink, self.n_drawn, item)
-            except UNFIT as error:
-                self._refuse(error)
-            else:
-                self._submit_drawn(sink, self.n_drawn, (row,), _refers(row))
-            self.n_drawn += 1
-            if results or self.is_interrupted or self.is_full:
-                return self.n_drawn - before
-        self.is_exhausted = self.n_drawn - before < most
-        return self.n_drawn - before
-
-    def _draw_together(self, sink: RowSink, capacity: int) -> int:
-        """Draw items of a list or tuple: enough for whole ranges."""
-        rows = self._next_range_size(self.n_items - self.n_drawn)
+        is_lazy = self.n_items < 0
+        rows = 1 if is_lazy else self._next_range_size(self.n_items - self.n_drawn)
         most = min(capacity, rows * max(1, BATCH_TASKS // rows))
         drawn: list[bytes | Entry] = []
-        first, before, n_bytes, refers = self.n_drawn, self.n_drawn, 0, False
-        block_of = self.function.block
-        is_last = False
+        before = first = index = self.n_drawn
+        self._message_bytes, block_of = 0, self.function.block
         for item in islice(self._rest, most):
-            if type(item) is not tuple:
-                check_item(self.n_drawn, item)
-            try:
-                row = block_of(item) or self._entry_of(sink, self.n_drawn, item)
-            except UNFIT as error:
-                self._refuse(error)
-                self.n_drawn += 1
-                self._submit_drawn(sink, first, drawn, refers)
-                drawn, first, refers = [], self.n_drawn, False
-                continue
-            self.n_drawn += 1
-            drawn.append(row)
-            if not isinstance(row, bytes):
-                n_bytes += len(row[0].payload) + size_of(row[0].frames) + sum(size_of(each.frames) for each in row[3])
-                refers = refers or _refers(row)
-                is_last = bool(row[3]) or n_bytes > RANGE_BYTES or self.is_full
-            if is_last or self.is_interrupted:
+            if item is NOT_YET:
                 break
-        self._submit_drawn(sink, first, drawn, refers)
-        self.is_exhausted = self.n_drawn == self.n_items
-        return self.n_drawn - before
+            if type(item) is not tuple:
+                check_item(index, item)
+            try:
+                drawn.append(block_of(item) or self._entry_of(sink, index, item))
+            except UNFIT as error:
+                self._refuse(index, error)
+            index += 1
+            if is_lazy or index - first > len(drawn):  # the next row does not follow the last one
+                self._submit_drawn(sink, first, drawn)
+                drawn, first = [], index
+            if self._message_bytes > RANGE_BYTES or self.is_interrupted or (is_lazy and results):
+                break
+        else:
+            self.is_exhausted = index - before < most or index == self.n_items
+        self._submit_drawn(sink, first, drawn)
+        self.n_drawn = index
+        return index - before
 
-    def _refuse(self, error: Exception) -> None:
-        """Keep the error of the next item, which cannot be sent."""
-        unfit = of_item(error, self.n_drawn)
+    def _refuse(self, index: int, error: Exception) -> None:
+        """Keep the error of an item that cannot be sent."""
+        unfit = of_item(error, index)
         unfit.__cause__ = error.__cause__
-        self.unfit.append((self.n_drawn, unfit))
+        self.unfit.append((index, unfit))
 
     def _entry_of(self, sink: RowSink, index: int, item: Sequence[Any]) -> Entry:
         pack = None if self._repeated is None else self._repeated.pack
@@ -215,14 +195,16 @@ class RowSource:
         if task.inputs:
             self.needs[index] = needs_of(entry[4])
         size_bytes = len(task.payload) + size_of(task.frames) + sum(size_of(each.frames) for each in objects)
+        self._refers = self._refers or bool(task.object_ids or task.inputs)
         if self._repeated is not None:
             size_bytes += self._repeated.take_bytes()
         if size_bytes > COUNTED_BYTES:
             self._open_bytes[index] = size_bytes
             self.open_bytes += size_bytes
+        self._message_bytes += inf if objects or self.is_full else size_bytes
         return entry
 
-    def _submit_drawn(self, sink: RowSink, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
+    def _submit_drawn(self, sink: RowSink, first: int, drawn: Sequence[bytes | Entry]) -> None:
         """Pass consecutive rows to the link's thread, which sends whole ranges.
 
         Rows that refer to objects or tasks start a new queue, because rows in the earlier queue may be sent before
@@ -230,8 +212,8 @@ class RowSource:
         """
         if not drawn:
             return
-        if refers or first != self._drawn.end:
-            self._drawn, self._is_drawing = DrawnRows(first), False
+        if self._refers or first != self._drawn.end:
+            self._drawn, self._is_drawing, self._refers = DrawnRows(first), False, False
         self._drawn.rows.extend(drawn)
         self._drawn.end += len(drawn)
         if not self._is_drawing:
@@ -252,11 +234,6 @@ class RowSource:
                 yield self.function.range_entry(first, sink, taken.blocks, taken.frames, self._terms)
             else:
                 yield taken
-
-
-def _refers(row: bytes | Entry) -> bool:
-    """Return whether a row needs objects or results of tasks that must be sent before it."""
-    return not isinstance(row, bytes) and bool(row[0].object_ids or row[0].inputs)
 
 
 class TakenRows(NamedTuple):

@@ -1,20 +1,16 @@
 """Failed call of a future: its function, arguments and objects, which the future keeps.
 
 Results of other tasks among the arguments are fetched from the scheduler. Results inside a graph, which are not stored,
-are computed again on the workers. Used by the futures of both clients, `Client` and `AsyncClient`; each client waits
-for the results in its own way.
+are computed again on the workers.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scaler import task_context
-from scaler.client.calls.entry import Call, FailedWork, GraphCalls, ResultFetcher, graph_of, needs_of, node_id
+from scaler.client.calls.entry import Call, FailedWork, GraphCalls, graph_of, needs_of, node_id
 from scaler.client.calls.inputs import Input, Keys, ResultArgument
 from scaler.client.large_values import ResultFetch
 from scaler.client.object_reference import ObjectReference
@@ -33,16 +29,8 @@ if TYPE_CHECKING:
     from scaler.client.link.link import ClientLink
 
 
-class RerunLink(ResultFetcher, Protocol):
-    """The part of a client's link that this module uses."""
-
-    def cancel(self, task_id: TaskId) -> None: ...
-
-    def submit_graph(self, graph: GraphCalls) -> None: ...
-
-
 class FailedFuture(Protocol):
-    """The attributes of a future, of either client, that this module reads."""
+    """The attributes of a future that this module reads."""
 
     name: str
     failed: FailedWork | None
@@ -60,8 +48,8 @@ class PreparedCall:
     """A failed call whose missing values are being fetched or computed again.
 
     Attributes:
-        call: the failed call; its objects are complete after `take` was called for each fetch.
-        objects: id of an object -> its value, for the values that have arrived.
+        call: the failed call.
+        objects: id of an object of the call -> its value, for the values that have arrived.
         fetches: id of an object -> a description of its value, and the fetch of the value.
     """
 
@@ -69,52 +57,33 @@ class PreparedCall:
     objects: dict[bytes, Frames]
     fetches: dict[ObjectId, tuple[str, ResultFetch]] = field(default_factory=dict)
 
-    @contextlib.contextmanager
-    def cancelled_on_error(self, link: RerunLink) -> Iterator[None]:
-        """Context manager: if the wait for a value ends with an error, cancel the tasks that compute missing values."""
-        try:
-            yield
-        except BaseException:  # raised again: also an interrupt
-            for object_id in self.fetches:
-                link.cancel(TaskId(object_id))
-            raise
-
-    def take(self, object_id: ObjectId, error: BaseException | None) -> None:
-        """Add a value that has arrived. Raises `RerunError` if `error` says that the value will not arrive."""
-        what, fetch = self.fetches[object_id]
-        if error is None and fetch.refusal is not None:
-            error = read_error(fetch.refusal, what)
-        if error is not None:
-            raise RerunError(
-                f"{what}, an argument of {self.call.label}, is no longer available, so submit both tasks again: {error}"
-            ) from error
-        self.objects[object_id] = fetch.result()
-
 
 def fetched(future: FailedFuture, link: ClientLink, *, again: bool) -> FailedCall:
-    """Return the call of a future whose task failed, with all values. Raises like `prepare`."""
+    """Return the call of a future whose task failed, with all values. Raises like `prepare`.
+
+    If the wait for a value ends with an error, the tasks that compute missing values are cancelled.
+    """
     prepared = prepare(future, link, again=again)
-    with prepared.cancelled_on_error(link):
-        for object_id, (_, fetch) in prepared.fetches.items():
+    call = prepared.call
+    try:
+        for object_id, (what, fetch) in prepared.fetches.items():
             with task_context.current.wait(link, fetch.done):
                 error = fetch.exception()
-            prepared.take(object_id, error)
-    return prepared.call
+            if error is None and fetch.refusal is not None:
+                error = read_error(fetch.refusal, what)
+            if error is not None:
+                raise RerunError(
+                    f"{what}, an argument of {call.label}, is no longer available, so submit both tasks again: {error}"
+                ) from error
+            prepared.objects[object_id] = fetch.result()
+    except BaseException:  # raised again: also an interrupt
+        for object_id in prepared.fetches:
+            link.cancel(TaskId(object_id))
+        raise
+    return call
 
 
-async def fetched_in_loop(future: FailedFuture, link: ClientLink, *, again: bool) -> FailedCall:
-    """Return the call of an asyncio future whose task failed, with all values. Raises like `prepare`."""
-    prepared = prepare(future, link, again=again)
-    with prepared.cancelled_on_error(link):
-        for object_id, (_, fetch) in prepared.fetches.items():
-            if not fetch.done():
-                arrived = asyncio.wrap_future(fetch, loop=asyncio.get_running_loop())
-                await asyncio.wait([arrived])  # does not cancel it if this is cancelled: the link will end it
-            prepared.take(object_id, fetch.exception())
-    return prepared.call
-
-
-def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCall:
+def prepare(future: FailedFuture, link: ClientLink, *, again: bool) -> PreparedCall:
     """Return the call of a future whose task failed, and request the values that the call needs.
 
     Raises:
@@ -136,7 +105,7 @@ def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCa
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 
 
-def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, again: bool) -> PreparedCall:
+def _prepare(failed: FailedWork, label: str, keys: Keys, link: ClientLink, *, again: bool) -> PreparedCall:
     result, call = failed
     failure, graph = _failure_of(result), graph_of(call)
     place = ProcessFacts.decode(failure.place) if failure is not None else None
@@ -164,7 +133,7 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
         return ""
 
 
-def _prepare_input(call: Call, label: str, link: RerunLink, *, again: bool) -> PreparedCall:
+def _prepare_input(call: Call, label: str, link: ClientLink, *, again: bool) -> PreparedCall:
     for future in call[3]:
         if isinstance(future, ResultArgument) and future.failed is not None:
             return _prepare(future.failed, f"task {future.name}", future.keys, link, again=again)
@@ -212,7 +181,7 @@ def _frames_of(reference: ObjectReference, label: str) -> Frames:
 class _TaskCall:
     """The call of a task, with the values of the results that it needs."""
 
-    def __init__(self, call: Call, label: str, link: RerunLink) -> None:
+    def __init__(self, call: Call, label: str, link: ClientLink) -> None:
         self._call, self._label, self._link = call, label, link
         self._fetches: dict[ObjectId, tuple[str, ResultFetch]] = {}
         self._values: list[tuple[int, bytes]] = []

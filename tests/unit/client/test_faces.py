@@ -26,8 +26,8 @@ from scaler.settings.cluster import LocalClusterOptions
 
 PAIRS: dict[tuple[type, type], set[str]] = {
     # The names that one face has alone:
-    (Client, AsyncClient): {"as_executor", "connect"},
-    (ClientWithOptions, AsyncClientWithOptions): {"as_executor"},
+    (Client, AsyncClient): {"connect"},
+    (ClientWithOptions, AsyncClientWithOptions): set(),
     (ScalerFuture, AsyncFuture): {
         *dir(concurrent.futures.Future),
         *dir(asyncio.Future),  # its `result` and `exception` do not wait, so they take no time-out

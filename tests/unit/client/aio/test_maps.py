@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
+from scaler import Serializer
 from scaler.client.aio.maps import ITEMS_A_TURN, LoopWake, drawn_in_loop
+from scaler.client.maps import map_run
+from scaler.client.outcome import read_value
+from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.client import Task, TaskCancel
 from tests.support.faces import CANCELLED, AnyClient, with_client
 from tests.support.fake_scheduler import FakeScheduler
+
+LARGE = 2_000_000
 
 
 class Items:
@@ -148,7 +155,7 @@ async def test_a_map_that_is_cancelled_cancels_its_tasks_and_closes_its_iterator
 @pytest.mark.parametrize("make", [Items, lambda: ((n,) for n in itertools.count())])
 def test_items_that_a_thread_draws_too_late_are_not_taken_for_all(make: Callable[[], Any]) -> None:
     async def test() -> None:
-        async with drawn_in_loop(make()) as drawn:
+        async with drawn_in_loop(make(), None) as drawn:
             rows = iter(drawn)
             assert [await asyncio.to_thread(next, rows) for _ in range(3)] in ([(0,), (1,), (2,)], [(0,), (-1,), (-2,)])
         with pytest.raises(CANCELLED):
@@ -169,7 +176,7 @@ def test_an_asynchronous_iterator_that_waits_is_closed_too() -> None:
             finally:
                 closed.set()
 
-        async with drawn_in_loop(items()) as drawn:
+        async with drawn_in_loop(items(), None) as drawn:
             reading = asyncio.ensure_future(asyncio.to_thread(list, drawn))
             await waits.wait()
         assert closed.is_set()
@@ -186,3 +193,34 @@ def test_a_map_that_is_woken_after_its_loop_was_closed_is_no_error() -> None:
     wake = asyncio.run(new())
     wake.set()
     wake.set()
+
+
+@BOTH
+@with_client
+async def test_an_iterator_that_is_cancelled_cancels_its_map(client: AnyClient, run: Callable[..., Any]) -> None:
+    async def items() -> AsyncIterator[tuple[int]]:
+        yield (1,)
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await run(client, items())
+
+
+@pytest.mark.parametrize("name", ["map", "map_unordered"])
+@with_client
+async def test_large_results_of_maps_are_read_in_another_thread(
+    client: AnyClient, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    threads: list[int] = []
+
+    def noted(serializer: Serializer, frames: Frames) -> Any:
+        if size_of(frames) >= LARGE:
+            threads.append(threading.get_ident())
+        return read_value(serializer, frames)
+
+    monkeypatch.setattr(map_run, "read_value", noted)
+    found = getattr(client, name)(bytes, [(LARGE,)] * 3)
+    values = await found if name == "map" else [value async for value in found]
+    assert [len(value) for value in values] == [LARGE] * 3
+    assert len(threads) == 3
+    assert threading.get_ident() not in threads

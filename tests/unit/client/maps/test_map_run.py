@@ -57,8 +57,8 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     hand_over = RowSource._submit_drawn
 
-    def counted(source: RowSource, sink: Any, first: int, drawn: Sequence[Any], refers: bool) -> None:
-        hand_over(source, sink, first, drawn, refers)
+    def counted(source: RowSource, sink: Any, first: int, drawn: Sequence[Any]) -> None:
+        hand_over(source, sink, first, drawn)
         if len(drawn) > 1:
             counts.append(len(drawn))
 

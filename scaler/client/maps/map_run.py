@@ -106,6 +106,8 @@ class MapRun:
         self._done = self._failed = 0
         self._is_filling = True
         """whether items are drawn until the window is full, rather than only when many of the open tasks have ended"""
+        self._is_starved = False
+        """whether further items may be drawn, and none is there at the moment: the next one is drawn as it comes"""
         self._check_at = inf if self._deadline is None else -inf
         """while items are drawn: when the clock and the arrived results are checked next"""
         # Between the two threads:
@@ -183,9 +185,10 @@ class MapRun:
             # The duration of the first result shows how many rows each further task should have.
             self._open_target, self._wait_seconds = self._n_open - 1, PROBE_SECONDS
             return self._is_ready()
+        self._is_starved = capacity > 0 and not n_drawn and not source.is_exhausted
         if n_drawn or (capacity > 0 and source.is_exhausted):
             return True
-        self._is_filling, self._wait_seconds = False, None
+        self._is_filling, self._wait_seconds = self._is_starved, None
         self._open_target = self._next_target() if capacity <= 0 else self._n_open - 1
         return self._is_ready()
 
@@ -220,7 +223,7 @@ class MapRun:
         """Return whether results must be read before further items are drawn."""
         if self.source.is_interrupted or (self._check_at < inf and time.monotonic() >= self._check_at):
             return True
-        if self._is_filling:
+        if self._is_filling and not self._is_starved:
             return bool(self._arrived) and self.source.is_duration_unknown
         return self._has_arrived() and self._is_ready()
 

@@ -62,6 +62,27 @@ async def test_an_endless_asynchronous_iterable_is_read_as_fast_as_its_results(
     assert items.is_closed
 
 
+@pytest.mark.parametrize("name", ["map", "map_unordered"])
+@with_client
+async def test_an_asynchronous_iterable_that_is_slow_fills_the_window(
+    client: AnyClient, scheduler: FakeScheduler, name: str
+) -> None:
+    scheduler.answers_tasks = False
+
+    async def items() -> AsyncIterator[tuple[int]]:
+        yield (0,)
+        for number in itertools.count(1):
+            await asyncio.to_thread(scheduler.wait_for, Task, number)  # the items before it have been sent
+            yield (number,)
+
+    found = getattr(client, name)(abs, items(), window=8)
+    reading = asyncio.ensure_future(found if name == "map" else anext(found))
+    await asyncio.to_thread(scheduler.wait_for, Task, 8)
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert len(scheduler.of(Task)) == 8
+
+
 @with_client
 async def test_a_result_is_yielded_while_an_asynchronous_iterator_waits(client: AnyClient) -> None:
     was_read = asyncio.Event()

@@ -197,12 +197,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         window_of_map(job, window, MAP_WINDOW)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
-        most = options.max_failures
         if job is not None:
             kept = await self._attend(fn, items, return_exceptions, timeout, job, on_change, keep_for)
+            most = options.max_failures
             return [value async for value in values_of_map(kept, 0, most, return_exceptions, progress)]
-        terms = core.terms(options, spawns=True)
-        call = core.map_call(fn, items, terms, timeout, return_exceptions, window, most)
+        call = core.map_call(fn, items, options, timeout, return_exceptions, window)
         return await maps.results_of_map(call, items, progress=progress)
 
     starmap = map  # noqa: A003 - the name is that of the other client
@@ -311,8 +310,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         _, core, options = self._caller
         if job is not None:
             return self._stream_of_job(fn, items, return_exceptions, timeout, job, on_change, keep_for)
-        terms = core.terms(options, spawns=True)
-        call = core.map_call(fn, items, terms, timeout, return_exceptions, window, options.max_failures)
+        call = core.map_call(fn, items, options, timeout, return_exceptions, window)
         return maps.stream_of_map(call, items)
 
     async def _stream_of_job(

@@ -1,7 +1,7 @@
 """AsyncJob: the awaitable counterpart of `Job`.
 
-Returned by `AsyncClient.start`, `AsyncClient.job` and `AsyncClient.jobs`. Waits for rows, and for the
-end of a job, may take days, so they need no thread. Short requests wait in a thread of the loop's executor, which also unpickles values.
+Returned by `AsyncClient.start`, `AsyncClient.job` and `AsyncClient.jobs`. A wait for rows, or for the end of a job, may
+take days and needs no thread. Short requests wait in a thread of the loop's executor, which also unpickles values.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ from scaler.client.foreign_words import OF_CLIENTS, hints_at
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
+from scaler.client.maps.map_run import MapRun
+from scaler.client.maps.map_stream import MapStream
 from scaler.errors import is_error_of_task
 from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped_modules import Module
@@ -292,9 +294,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             request = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
             kept = job_calls.attend(core, request, return_exceptions, timeout)
             return job_calls.results(kept, options.max_failures, return_exceptions, progress)
-        most = options.max_failures
-        terms = core.terms(options, spawns=True)
-        return core.map(fn, iterable, terms, progress, timeout, return_exceptions, window, most)
+        call = core.map_call(fn, iterable, options, timeout, return_exceptions, window)
+        return MapRun(call).run(iterable, progress)
 
     starmap = map  # noqa: A003 - the name is a public contract
     """Alias of `map`, for users of `multiprocessing.Pool`."""
@@ -446,10 +447,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             request = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
             kept = job_calls.attend(core, request, return_exceptions, timeout)
             return job_calls.results_as_they_come(kept, options.max_failures, return_exceptions)
-        most = options.max_failures
-        return core.map_unordered(
-            fn, iterable, core.terms(options, spawns=True), timeout, return_exceptions, window, most
-        )
+        call = core.map_call(fn, iterable, options, timeout, return_exceptions, window)
+        return MapStream(call).stream(iterable)
 
     @overload
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: Literal[True] = ...) -> dict[str, Any]: ...

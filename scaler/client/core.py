@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from scaler import task_context
@@ -26,8 +26,7 @@ from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.link import ClientLink
-from scaler.client.maps.map_run import MapCall, MapRun
-from scaler.client.maps.map_stream import MapStream
+from scaler.client.maps.map_run import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number, check_timeout
 from scaler.errors import NoWorkerError, SerializeObjectError, is_error_of_task
@@ -218,50 +217,21 @@ class Core:
         options = self.options if profiling is None else TaskOptions(profiling=profiling)
         return self.submit(owner, fn, args, kwargs, self.terms(options, name), future_class)
 
-    def map(
-        self,
-        fn: Callable[..., Any],
-        items: Iterable[Sequence[Any]],
-        terms: Terms,
-        progress: bool,
-        timeout: float | None,
-        return_exceptions: bool,
-        window: float,
-        max_failures: float | None = None,
-    ) -> list[Any]:
-        """Run one task for each item and return the results."""
-        call = self.map_call(fn, items, terms, timeout, return_exceptions, window, max_failures)
-        return MapRun(call).run(items, progress)
-
-    def map_unordered(
-        self,
-        fn: Callable[..., Any],
-        items: Iterable[Sequence[Any]],
-        terms: Terms,
-        timeout: float | None,
-        return_exceptions: bool,
-        window: float,
-        max_failures: float | None = None,
-    ) -> Iterator[Any]:
-        """Run one task for each item and yield each result as soon as it arrives."""
-        call = self.map_call(fn, items, terms, timeout, return_exceptions, window, max_failures)
-        return MapStream(call).stream(items)
-
     def map_call(
         self,
         fn: Callable[..., Any],
         items: object,
-        terms: Terms,
+        options: TaskOptions,
         timeout: float | None,
         return_exceptions: bool,
         window: float,
-        max_failures: float | None,
     ) -> MapCall:
         """Return the checked arguments of a map."""
         timeout = self.check_map(timeout)
         most = int(min(check_number("window", window, 1), MAP_WINDOW))
+        terms = self.terms(options, spawns=True)
         function, repeated = self.function_of(fn, terms), self._repeated(items)
-        tolerated = timeout, return_exceptions, max_failures, repeated
+        tolerated = timeout, return_exceptions, options.max_failures, repeated
         return MapCall(function, terms, self.serializer, self.link, most, *tolerated)
 
     def _repeated(self, items: object) -> RepeatedValues | None:

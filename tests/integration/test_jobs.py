@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, Client, SchedulerClusterCombo
+from scaler import AsyncClient, AsyncJob, Client, SchedulerClusterCombo
 from scaler.actors.jobs import job, job_keeper
 from scaler.cli.jobs import main
 from scaler.client.foreign_words import OF_ASYNC_JOBS, OF_JOBS
@@ -392,6 +392,40 @@ def test_rows_of_a_job_may_come_from_an_asynchronous_iterable_which_is_closed_if
 
     going = asyncio.Event()
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_canceled_read_of_asyncio_ends_at_once_and_a_canceled_map_leaves_its_job(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    async def read(job: AsyncJob) -> None:
+        async for value in job:
+            seen.append(value)
+            is_read.set()
+
+    async def main() -> None:
+        async with AsyncClient(n_workers=1, keep=tmp_path / "jobs") as client:
+            detached = await client.start(waits, [(os.devnull, 1), (str(gate), 2)], job="detached")
+            reading = asyncio.ensure_future(read(detached))
+            await is_read.wait()
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            mapping = asyncio.ensure_future(client.map(waits, [(str(gate), x) for x in range(3)], job="map"))
+            while "map" not in [job.name for job in await client.jobs()]:
+                """Ask again: it is being opened."""
+            mapping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await mapping
+            while (await client.job("map"))._job.heard["readers"]:
+                """Ask again: the client is leaving the job."""
+            gate.touch()
+            assert [value async for value in detached] == [1, 2]
+            assert await client.map(waits, [(str(gate), x) for x in range(3)], job="map") == [0, 1, 2]
+
+    seen: list[int] = []
+    is_read = asyncio.Event()
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert seen == [1]
 
 
 def test_start_and_map_take_the_name_of_the_job_in_the_same_way(client: Client) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.aio import maps, queries
 from scaler.client.aio.future import AsyncFuture, EndedTasks
-from scaler.client.aio.job import AsyncJob, through
+from scaler.client.aio.job import AsyncJob, values_of_map
 from scaler.client.aio.maps import Items
 from scaler.client.aio.queries import in_thread
 from scaler.client.caller import ClientWithOptions
@@ -32,6 +32,7 @@ from scaler.client.jobs.job import Job
 from scaler.errors import is_error_of_task
 from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped_modules import Module
+from scaler.wire.messages.client import JobReadFlags
 
 __tracebackhide__ = is_error_of_task
 
@@ -196,12 +197,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         window_of_map(job, window, MAP_WINDOW)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
-        most = options.max_failures
         if job is not None:
             kept = await self._attend(fn, items, return_exceptions, timeout, job, on_change, keep_for)
-            return await in_thread(job_calls.results, kept, most, return_exceptions, progress)
-        terms = core.terms(options, spawns=True)
-        call = core.map_call(fn, items, terms, timeout, return_exceptions, window, most)
+            most = options.max_failures
+            return [value async for value in values_of_map(kept, 0, most, return_exceptions, progress)]
+        call = core.map_call(fn, items, options, timeout, return_exceptions, window)
         return await maps.results_of_map(call, items, progress=progress)
 
     starmap = map  # noqa: A003 - the name is that of the other client
@@ -310,8 +310,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         _, core, options = self._caller
         if job is not None:
             return self._stream_of_job(fn, items, return_exceptions, timeout, job, on_change, keep_for)
-        terms = core.terms(options, spawns=True)
-        call = core.map_call(fn, items, terms, timeout, return_exceptions, window, options.max_failures)
+        call = core.map_call(fn, items, options, timeout, return_exceptions, window)
         return maps.stream_of_map(call, items)
 
     async def _stream_of_job(
@@ -319,7 +318,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncIterator[Any]:
         most = self._caller[2].max_failures
         kept = await self._attend(fn, items, return_exceptions, *named)
-        results = through(job_calls.results_as_they_come(kept, most, return_exceptions))
+        results = values_of_map(kept, JobReadFlags.BY_LOG, most, return_exceptions)
         async with aclosing(results) as arrived:  # type: ignore[type-var]
             async for result in arrived:
                 yield result

@@ -115,8 +115,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """End as the task has ended."""
         task = self._task
         if self.done():
-            return
-        if task.cancelled():
+            if task.has_failed:
+                task.mark_error_read()  # the user has cancelled it, and wants no error
+        elif task.cancelled():
             super().cancel(task.why_cancelled or None)
         elif task.has_large_value:
             reading = self.get_loop().run_in_executor(None, task.read)

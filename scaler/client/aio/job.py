@@ -1,7 +1,7 @@
 """AsyncJob: the awaitable counterpart of `Job`.
 
-Returned by `AsyncClient.start`, `AsyncClient.job` and `AsyncClient.jobs`. Each request waits in a thread of the loop's
-executor, so the loop is never blocked. `wait`, which may take days, needs no thread.
+Returned by `AsyncClient.start`, `AsyncClient.job` and `AsyncClient.jobs`. A wait for rows, or for the end of a job, may
+take days and needs no thread. Short requests wait in a thread of the loop's executor, which also unpickles values.
 """
 
 from __future__ import annotations
@@ -9,25 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, nullcontext
 from functools import partial
-from itertools import islice
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 from scaler.client.aio.queries import in_thread
 from scaler.client.foreign_words import OF_ASYNC_JOBS, hints_at, without_foreign_words
 from scaler.client.insight import markup
-from scaler.client.jobs.job import FailedRow, Job, JobProgress
+from scaler.client.jobs.job import FailedRow, Job, JobProgress, first_row, values_of
+from scaler.client.jobs.job_calls import raise_first
 from scaler.client.jobs.job_requests import seconds_left, wait
 from scaler.client.link.requests import JobQuestion
 from scaler.client.progress.bar import REDRAW_SECONDS
 from scaler.config import check_timeout
-
-T = TypeVar("T")
-
-AT_ONCE = 256
-"""The most results fetched from the thread at a time."""
+from scaler.errors import TooManyFailuresError
+from scaler.wire.messages.client import JobReadFlags, JobResponse
 
 
 class AsyncFailedRow(FailedRow):
@@ -96,24 +94,21 @@ class AsyncJob:
         check_timeout(timeout)
         job, deadline = self._job, None if timeout is None else time.monotonic() + timeout
         question = job.sent_wait()
-        answer = _answer(question)
         if not progress:
-            await _is_set_within(answer, seconds_left(deadline))
-            return job.end_of(wait(question, 0))
+            return job.end_of(await _answer_to(question, deadline))
         with job.new_bar() as bar:
-            while (left := seconds_left(deadline)) and not await _is_set_within(answer, min(left, REDRAW_SECONDS)):
-                bar.draw()
-            found = job.end_of(wait(question, 0))
+            found = job.end_of(await _answer_to(question, deadline, bar.draw))
             bar.info = job.heard
         return found
 
     def results(self, start: int = 0, return_exceptions: bool = False) -> AsyncIterator[Any]:
         """Iterate over the results in the order of the rows, as `Job.results` does."""
-        return through(self._job.results(start, return_exceptions))
+        tolerant = self._job.tolerates(return_exceptions)
+        return _without_rows(values_of_job(self._job, first_row(start), 0, tolerant))
 
     def as_completed(self, return_exceptions: bool = False) -> AsyncIterator[tuple[int, Any]]:
         """Iterate over (row number, result) in the order of completion, as `Job.as_completed` does."""
-        return through(self._job.as_completed(return_exceptions))
+        return values_of_job(self._job, 0, JobReadFlags.BY_LOG, self._job.tolerates(return_exceptions))
 
     async def failures(self) -> list[AsyncFailedRow]:
         """Return the failed rows, as `Job.failures` does. The `rerun` of each is awaited."""
@@ -132,7 +127,10 @@ class AsyncJob:
         await in_thread(self._job.forget)
 
 
-def _answer(question: JobQuestion) -> asyncio.Event:
+async def _answer_to(
+    question: JobQuestion, deadline: float | None = None, draw: Callable[[], None] | None = None
+) -> JobResponse:
+    """Await the answer to a request, as `wait` waits for it. Cancelling it does not cancel the request."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 
     def wake(_question: object) -> None:
@@ -140,24 +138,53 @@ def _answer(question: JobQuestion) -> asyncio.Event:
             loop.call_soon_threadsafe(event.set)
 
     question.add_done_callback(wake)
-    return event
+    while not event.is_set() and (left := seconds_left(deadline)):
+        if draw is not None:
+            draw()
+            left = min(left, REDRAW_SECONDS)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(event.wait(), None if left == inf else left)
+    return wait(question, 0)
 
 
-async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(event.wait(), None if seconds == inf else seconds)
-    return event.is_set()
+async def values_of_job(
+    job: Job,
+    start: int,
+    flags: int,
+    is_tolerant: bool,
+    deadline: float | None = None,
+    draw: Callable[[], None] | None = None,
+) -> AsyncIterator[tuple[int, Any]]:
+    """Iterate over (row number, result), as `Job.read` and `values_of` do. Values are unpickled in a thread."""
+    reader = job.reader(start, flags)
+    while (ends := reader.take(await _answer_to(reader.question, deadline, draw))) is not None:
+        for value in values_of(await in_thread(lambda ends: list(map(job.value_of, ends)), ends), is_tolerant):
+            yield value
+    await in_thread(job.check_end, reader.n_rows)
 
 
-async def through(results: Iterator[T]) -> AsyncIterator[T]:
-    """Iterate over a blocking iterator in a thread, in groups that double from 1 to `AT_ONCE` items."""
-    most = 1
+async def _without_rows(values: AsyncIterator[tuple[int, Any]]) -> AsyncIterator[Any]:
+    async with aclosing(values) as found:  # type: ignore[type-var]
+        async for _, value in found:
+            yield value
+
+
+async def values_of_map(
+    job: Job, flags: int, max_failures: float | None, return_exceptions: bool, progress: bool = False
+) -> AsyncIterator[Any]:
+    """Iterate over the results of the job of a map, as `job_calls.results` does. Then the map has left the job."""
+    is_tolerant = return_exceptions or max_failures is not None
     try:
-        while group := await in_thread(list[T], islice(results, most)):
-            for result in group:
-                yield result
-            most = min(2 * most, AT_ONCE)
+        with job.new_bar() if progress else nullcontext() as bar:
+            draw = None if bar is None else bar.draw
+            found = values_of_job(job, 0, flags | JobReadFlags.ATTEND, is_tolerant, job.deadline, draw)
+            async with aclosing(_without_rows(found)) as values:  # type: ignore[type-var]
+                async for value in values:
+                    yield value
+            if bar is not None:
+                bar.info = job.heard
+    except TooManyFailuresError as error:
+        raise_first(error, max_failures)
+        raise
     finally:
-        close = getattr(results, "close", None)
-        if close is not None:
-            await in_thread(close)
+        job.leave()

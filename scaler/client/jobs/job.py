@@ -50,8 +50,8 @@ FORGOTTEN = "forgotten"
 """The state that a handle displays after `forget` has deleted the job."""
 
 _INTERNAL = {
-    "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_ended",
-    "replace_function", "sent_wait", "shown", "versions",
+    "check_end", "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_ended",
+    "reader", "replace_function", "sent_wait", "shown", "tolerates", "value_of", "versions",
 }  # fmt: skip
 """The attributes that only other modules use, and that `dir` does not show."""
 
@@ -139,6 +139,36 @@ class FailedRow:
                 f"row {self.row} was copied, and a copy does not know its job: take the row from job.failures()"
             )
         return self._read(self.row, again=again)
+
+
+class JobReader:
+    """Reads the outcomes of rows, an answer at a time. While one is used, the next one is requested.
+
+    Args:
+        request: sends the request for the rows from a position on.
+        flags: bits of `JobReadFlags`. With `BY_LOG`, each row is returned once, even if it has run again.
+    """
+
+    def __init__(self, request: Callable[[int], JobQuestion], start: int, flags: int) -> None:
+        self._request, self._at = request, start
+        self._seen: Seen | None = defaultdict(int) if flags & JobReadFlags.BY_LOG else None
+        self.n_rows = start
+        """the number of rows that were read, with those before the start"""
+        self.question = request(start)
+        """the request whose answer `take` expects next"""
+
+    def take(self, response: JobResponse) -> list[RowEnd] | None:
+        """Return the outcomes in an answer; None if no further row can end."""
+        if response.first == self._at:
+            return None
+        self._at = response.first
+        self.question = self._request(self._at)
+        ends = list(read_rows(response))
+        seen = self._seen
+        if seen is not None:
+            ends = [end for end in ends if _is_new(seen, end.row)]
+        self.n_rows += len(ends)
+        return ends
 
 
 @hints_at(OF_JOBS)
@@ -246,14 +276,8 @@ class Job:
             TypeError: if `start` is not an `int`.
             ValueError: if `start` is negative or too large.
         """
-        try:
-            first = index(start)
-        except TypeError:
-            raise TypeError(f"start must be a row number, 0 or greater, not {shown(start)}") from None
-        if not 0 <= first < 2**63:
-            raise ValueError(f"start must be a row number, 0 or greater, not {shown(start)}")
-        tolerant = return_exceptions or self._is_tolerant
-        return (value for _, value in values_of(self.read(first), tolerant))
+        found = values_of(self.read(first_row(start)), self.tolerates(return_exceptions))
+        return (value for _, value in found)
 
     def as_completed(self, return_exceptions: bool = False) -> Iterator[tuple[int, Any]]:
         """Iterate over (row number, result) in the order of completion, beginning with the rows that have ended.
@@ -263,8 +287,7 @@ class Job:
 
         Raises: as `results`.
         """
-        tolerant = return_exceptions or self._is_tolerant
-        yield from values_of(self.read(flags=JobReadFlags.BY_LOG), tolerant)
+        yield from values_of(self.read(flags=JobReadFlags.BY_LOG), self.tolerates(return_exceptions))
 
     def failures(self) -> list[FailedRow]:
         """Return the failed rows, with their exceptions and arguments, in the order of the rows."""
@@ -375,36 +398,32 @@ class Job:
             TooManyFailuresError, JobError, CancelledError: if the job stopped or was cancelled before all rows ended.
             TimeoutError: if the deadline passes.
         """
-        n_rows = start
-        for end in self._ends(start, flags, deadline, draw):
-            n_rows += 1
-            yield self._value_of(end)
-        self._check_end(n_rows)
+        reader = self.reader(start, flags)
+        while (ends := reader.take(wait(reader.question, deadline, draw))) is not None:
+            yield from map(self.value_of, ends)
+        self.check_end(reader.n_rows)
 
     def read_ended(self) -> Iterator[tuple[int, bool, Any, BaseException | None]]:
         """Iterate over (number, whether the row is done, value, error) of the rows that have ended, in their order.
 
         Open rows are left out. A done row has an error if its value cannot be read here.
         """
-        for end in self._ends(0, JobReadFlags.ENDED_ONLY):
-            row, value, error = self._value_of(end)
-            yield row, not end.status, value, error
+        reader = self.reader(0, JobReadFlags.ENDED_ONLY)
+        while (ends := reader.take(wait(reader.question))) is not None:
+            for end in ends:
+                row, value, error = self.value_of(end)
+                yield row, not end.status, value, error
 
-    def _ends(
-        self, at: int, flags: int, deadline: float | None = None, draw: Callable[[], None] | None = None
-    ) -> Iterator[RowEnd]:
-        """Iterate over outcomes of rows from a position on. Raises if the job's work is no longer what it is now."""
-        work = self._work
-        seen: Seen | None = defaultdict(int) if flags & JobReadFlags.BY_LOG else None
-        question = self._sent(self._ask(JobVerb.READ, at, flags, work=work))
-        while (response := wait(question, deadline, draw)).first != at:
-            at = response.first
-            # prefetch while these rows are read
-            question = self._sent(self._ask(JobVerb.READ, at, flags, work=work))
-            ends = read_rows(response)
-            yield from ends if seen is None else (end for end in ends if _is_new(seen, end.row))
+    def tolerates(self, return_exceptions: bool) -> bool:
+        """Return whether the error of a failed row is a result: if the user says so, or a number of rows may fail."""
+        return return_exceptions or self._is_tolerant
 
-    def _check_end(self, n_rows: int) -> None:
+    def reader(self, start: int, flags: int) -> JobReader:
+        """Return a reader of the rows from a position on. `flags`: bits of `JobReadFlags`."""
+        work = self._work  # the work of this job now: later reads raise if it has changed
+        return JobReader(lambda at: self._sent(self._ask(JobVerb.READ, at, flags, work=work)), start, flags)
+
+    def check_end(self, n_rows: int) -> None:
         """Raise an error if the job stopped, or was cancelled before all its rows ended."""
         info = self._info()
         if info["state"] == STOPPED:
@@ -417,7 +436,8 @@ class Job:
         if n_rows < info["rows"]:
             raise CancelledError(f"the job {self.name!r} was cancelled before all of its rows had ended")
 
-    def _value_of(self, end: RowEnd) -> tuple[int, Any, BaseException | None]:
+    def value_of(self, end: RowEnd) -> tuple[int, Any, BaseException | None]:
+        """Return the number, the value and the error of a row."""
         if end.status:
             return end.row, None, self._error_of(end)
         value, error = read_value(self._serializer, end.frames)
@@ -433,6 +453,17 @@ class Job:
 
     def _name_of(self, row: int) -> str:
         return name_of_item(self.function, row, None)
+
+
+def first_row(start: Any) -> int:
+    """Return the number of the first row to read. Raises `TypeError` or `ValueError` if it is none."""
+    try:
+        first = index(start)
+    except TypeError:
+        raise TypeError(f"start must be a row number, 0 or greater, not {shown(start)}") from None
+    if not 0 <= first < 2**63:
+        raise ValueError(f"start must be a row number, 0 or greater, not {shown(start)}")
+    return first
 
 
 def arguments_text(serializer: Serializer, block: bytes) -> str:

@@ -197,13 +197,13 @@ def _read(
         found = job.read(0, order | JobReadFlags.ATTEND, job.deadline, draw)
         yield from (value for _, value in values_of(found, is_tolerant))
     except TooManyFailuresError as error:
-        _raise_first(error, max_failures)
+        raise_first(error, max_failures)
         raise
     finally:
         job.leave()
 
 
-def _raise_first(error: TooManyFailuresError, max_failures: float | None) -> None:
+def raise_first(error: TooManyFailuresError, max_failures: float | None) -> None:
     """Raise the exception of the first failed row, with its own cause, unless `max_failures` allows failures."""
     first = error.__cause__
     if first is not None and max_failures is None:

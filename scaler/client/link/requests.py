@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -72,12 +73,15 @@ class Answer(Future[T]):
     def take(self, *answer: Any) -> None:
         """Set the answer as the result, unless the future has ended already."""
         if not self.done():
-            self.set_result(self._read(*answer))
+            value = self._read(*answer)
+            with suppress(InvalidStateError):  # a coroutine that awaited it was cancelled just now
+                self.set_result(value)
 
     def fail(self, make_error: MakeError) -> None:
         """Set an exception, unless the future has ended already."""
         if not self.done():
-            self.set_exception(make_error())
+            with suppress(InvalidStateError):
+                self.set_exception(make_error())
 
 
 class Inquiry(Answer[T]):

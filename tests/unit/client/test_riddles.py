@@ -282,7 +282,7 @@ def test_clients_have_only_public_attributes_for_users(scheduler: FakeScheduler)
 
     of_client, of_future = asyncio.run(shown())
     both = {
-        "cancel_tasks",
+        *("as_executor", "cancel_tasks"),
         *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "job", "jobs", "logs", "map"),
         *("map_unordered", "objects", "options", "restart_workers", "run_on_all", "send_object", "shutdown"),
         *("starmap", "start", "story", "submit", "trace", "upload", "wait_for_workers", "workers"),
@@ -293,7 +293,7 @@ def test_clients_have_only_public_attributes_for_users(scheduler: FakeScheduler)
     assert {name for name in of_future if not name.startswith("_")} == of_asyncio | ours
     with Client(scheduler.address) as client:
         mine = {name for name in dir(client) if not name.startswith("_")}
-    assert mine == {*both, "as_executor"}
+    assert mine == both
 
 
 def test_the_repr_of_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import Inquiry, JobQuestion, OutputFollower, OutputQuery, Requests
+from scaler.client.link.requests import Answer, Inquiry, JobQuestion, OutputFollower, OutputQuery, Requests
 from scaler.ids import NO_ID, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import (
@@ -213,3 +213,21 @@ def test_after_many_unreadable_messages_output_requests_end_empty_and_streams_co
         requests.on_unreadable(KeyError)
     assert heard == [((), 0)]
     assert list(requests.open) == [2]
+
+
+def test_an_answer_that_is_canceled_while_it_is_read_stays_canceled() -> None:
+    def reads(value: int) -> int:
+        assert answer.cancel()  # as a coroutine in another thread does that awaits it
+        return value
+
+    answer: Answer[int] = Answer(reads)
+    answer.take(1)
+    assert answer.cancelled()
+
+    def fails() -> BaseException:
+        assert other.cancel()
+        return ValueError()
+
+    other: Answer[int] = Answer(reads)
+    other.fail(fails)
+    assert other.cancelled()

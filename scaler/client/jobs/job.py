@@ -141,7 +141,7 @@ class FailedRow:
         return self._read(self.row, again=again)
 
 
-class JobReader:
+class OutcomeReader:
     """Reads the outcomes of rows, an answer at a time. While one is used, the next one is requested.
 
     Args:
@@ -418,10 +418,10 @@ class Job:
         """Return whether the error of a failed row is a result: if the user says so, or a number of rows may fail."""
         return return_exceptions or self._is_tolerant
 
-    def reader(self, start: int, flags: int) -> JobReader:
+    def reader(self, start: int, flags: int) -> OutcomeReader:
         """Return a reader of the rows from a position on. `flags`: bits of `JobReadFlags`."""
         work = self._work  # the work of this job now: later reads raise if it has changed
-        return JobReader(lambda at: self._sent(self._ask(JobVerb.READ, at, flags, work=work)), start, flags)
+        return OutcomeReader(lambda at: self._sent(self._ask(JobVerb.READ, at, flags, work=work)), start, flags)
 
     def check_end(self, n_rows: int) -> None:
         """Raise an error if the job stopped, or was cancelled before all its rows ended."""
@@ -456,7 +456,7 @@ class Job:
 
 
 def first_row(start: Any) -> int:
-    """Return the number of the first row to read. Raises `TypeError` or `ValueError` if it is none."""
+    """Return the number of the first row to read. Raises `TypeError` or `ValueError` for any other value."""
     try:
         first = index(start)
     except TypeError:

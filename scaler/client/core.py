@@ -255,10 +255,12 @@ class Core:
         self, owner: object, graph: Mapping[str, Any], keys: Iterable[str], block: bool, terms: Terms
     ) -> dict[str, Any]:
         """Run the part of a graph that the keys need. Return their values, or futures that keep `owner` alive."""
-        futures = self.submit_graph(owner, graph, keys, terms, ScalerFuture)
-        if not block:
-            return futures
+        calls, futures = self.graph_calls(owner, graph, keys, terms, ScalerFuture)
         try:
+            if calls.sinks:
+                self.link.submit_graph(calls)
+            if not block:
+                return futures
             are_done = lambda: all(future.done() for future in futures.values())  # noqa: E731
             with task_context.current.wait(self.link, are_done):
                 return {key: future.result() for key, future in futures.items()}
@@ -267,22 +269,21 @@ class Core:
                 future.cancel()
             raise
 
-    def submit_graph(
+    def graph_calls(
         self,
         owner: object,
         graph: Mapping[str, Any],
         keys: Iterable[str],
         terms: Terms,
         future_class: type[F],
-    ) -> dict[str, F]:
-        """Submit the part of a graph that the keys need. Return key -> future, which keeps `owner` alive."""
+    ) -> tuple[GraphCalls, dict[str, F]]:
+        """Return the part of a graph that the keys need, ready to be sent, and key -> future, which keeps `owner`
+        alive.
+        """
         self.link.check_open()
         self.functions.look()
         calls, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
-        futures = self.futures_of(owner, graph, calls, tasks, future_class)
-        if calls.sinks:
-            self.link.submit_graph(calls)
-        return futures
+        return calls, self.futures_of(owner, graph, calls, tasks, future_class)
 
     def send_object(
         self, obj: object, name: str | None, reference_class: type[ObjectReference] = ObjectReference

@@ -344,7 +344,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         owner, core, options = self._caller
         terms = core.terms(for_one(options), spawns=True)
-        tasks = core.submit_graph(owner, graph, keys, terms, FetchedFuture)
+        calls, tasks = core.graph_calls(owner, graph, keys, terms, FetchedFuture)
+        if calls.sinks:
+            core.link.submit_graph(calls)
         futures = {key: self._tasks.future_of(task) for key, task in tasks.items()}
         if not block:
             return futures

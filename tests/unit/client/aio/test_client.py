@@ -152,7 +152,9 @@ def test_a_client_that_disconnects_in_a_task_cancels_its_own_futures_alone(
     scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.answers_tasks = False
-    monkeypatch.setattr(task_context.current, "address", scheduler.address)
+    context = task_context.TaskContext()
+    context.address = scheduler.address
+    monkeypatch.setattr(task_context, "current", context)
 
     async def test() -> None:
         one, other = AsyncClient(), AsyncClient(scheduler.address)

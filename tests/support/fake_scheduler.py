@@ -65,6 +65,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.vocabulary import UNKNOWN, WORKER
 from scaler.wire.session.pipe import Message, Pipe
 
@@ -279,7 +280,7 @@ class FakeScheduler:
             return [TaskResult(task.task_id, TaskStatus.NOT_FOUND, b"", 0)]
         if not self.answers_tasks:
             return []
-        self._waiting.append(task)
+        self._waiting += calls_of(task)  # the rows of a range end one by one
         return self._run_ready()
 
     def _on_input_result(self, known: InputResult) -> list[TaskResult]:

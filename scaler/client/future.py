@@ -40,6 +40,7 @@ from scaler.client.outcome import (
     cancelled,
     error_key,
     failure_text,
+    for_coroutine,
     headline,
     headline_of,
     read_error,
@@ -142,8 +143,8 @@ _UNREAD = _UnreadError()
 
 _INTERNAL = frozenset(
     {
-        *("as_argument", "ask_report", "concern", "deliver", "fail", "failed", "has_failed", "item_of", "keys"),
-        *("mark_error_read", "needs", "notify", "refuse", "settle", "shown", "store", "cancel_waiting"),
+        *("as_argument", "ask_report", "concern", "deliver", "fail", "failed", "has_failed", "keys"),
+        *("mark_error_read", "needs", "notify", "read", "refuse", "settle", "shown", "store", "cancel_waiting"),
     }
 )
 
@@ -382,9 +383,26 @@ class ScalerFuture(Future[T], ResultArgument):
         super().add_done_callback(partial(_call_outside, self._link, fn))
 
     def __await__(self) -> Generator[Any, None, T]:
-        if self.done() and self._outcome is None and self._is_stored():
-            return asyncio.get_running_loop().run_in_executor(None, self.result).__await__()
-        return asyncio.wrap_future(self).__await__()
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
+        """Return what the task returned. Unlike `asyncio.wrap_future`, it can raise what ends a coroutine."""
+        if not self.done():
+            end: Future[None] = Future()
+            self.add_done_callback(lambda _future: end.set_result(None))
+            try:
+                await asyncio.shield(asyncio.wrap_future(end))
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        if self._outcome is None and self._is_stored():
+            await asyncio.get_running_loop().run_in_executor(None, self.read)
+        try:
+            return self.result()
+        except CancelledError as error:
+            raise asyncio.CancelledError(*error.args) from None
+        except StopIteration as stopped:
+            raise for_coroutine(stopped, self.name) from stopped
 
     # For other calls and progress bars
 
@@ -401,6 +419,10 @@ class ScalerFuture(Future[T], ResultArgument):
     def concern(self) -> str:
         """Why the tasks of this future's client make no progress, as a sentence; empty if no reason is known."""
         return self._link.concern
+
+    def read(self) -> None:
+        """Unpickle the value of the task, which has ended."""
+        self._read(None)
 
     def settle(self, value: Any) -> None:
         """End the future with a value for which no task ran. Called before the user gets the future."""
@@ -629,10 +651,6 @@ class FetchedFuture(ScalerFuture[T]):
     def mark_wanted(self) -> None:
         """Report to the scheduler that a user waits for the result."""
         self._link.mark_wanted(self.task_id)
-
-    def read(self) -> None:
-        """Unpickle the value of the task, which has ended."""
-        self._read(None)
 
     def add_waiter(self, waiter: Any) -> bool:
         """Have the link's thread call the `add_...` methods of `waiter` at the end. Return False if it has ended."""

@@ -153,6 +153,13 @@ def _in_one_line(type_name: str, text: str) -> str:
     return f"{line}..." if len(text) > LINE_LENGTH else line
 
 
+def for_coroutine(stopped: StopIteration, name: str) -> RuntimeError:
+    """Return the error of a task that raised `StopIteration`, which no coroutine can raise: it would be its end."""
+    error = RuntimeError(f"task {name} raised StopIteration")
+    error.__cause__ = stopped
+    return error
+
+
 def missing_result() -> BaseException:
     """Return the error of a large result that the scheduler no longer has."""
     return MissingObjects(

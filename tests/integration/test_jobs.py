@@ -388,7 +388,7 @@ def test_rows_of_a_job_may_come_from_an_asynchronous_iterable_which_is_closed_if
                 await starting
             assert ends == ["late", "canceled", "a generator"]
             while [job.name for job in await client.jobs()] != ["all"]:
-                """The others are forgotten soon: ask again."""
+                continue  # the others are forgotten soon
 
     going = asyncio.Event()
     asyncio.run(asyncio.wait_for(main(), 60))
@@ -412,12 +412,12 @@ def test_a_canceled_read_of_asyncio_ends_at_once_and_a_canceled_map_leaves_its_j
                 await reading
             mapping = asyncio.ensure_future(client.map(waits, [(str(gate), x) for x in range(3)], job="map"))
             while "map" not in [job.name for job in await client.jobs()]:
-                """Ask again: it is being opened."""
+                continue  # it is being opened
             mapping.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await mapping
             while (await client.job("map"))._job.heard["readers"]:
-                """Ask again: the client is leaving the job."""
+                continue  # the client is leaving the job
             gate.touch()
             assert [value async for value in detached] == [1, 2]
             assert await client.map(waits, [(str(gate), x) for x in range(3)], job="map") == [0, 1, 2]

@@ -71,7 +71,9 @@ class AsyncClient(ClientArguments, AsyncCaller):
     @property
     def identity(self) -> bytes:
         """The id of this client, 16 bytes."""
-        return self._setup.client_id if self._connection is None else self._connection.identity
+        if self._connection is None and not self._setup.is_in_task:
+            return self._setup.client_id
+        return (self._connection or Client._of(self._setup)).identity
 
     @property
     def dashboard_url(self) -> str | None:

@@ -22,7 +22,7 @@ from scaler.client.insight import markup
 from scaler.client.insight.explanation import Story, story_of
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
-from scaler.client.outcome import ProfilingInfo
+from scaler.client.outcome import ProfilingInfo, for_coroutine
 from scaler.errors import is_error_of_task
 from scaler.ids import TaskId
 
@@ -30,7 +30,7 @@ __tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
 
-_INTERNAL = frozenset({"as_argument", "end", "failed", "has_failed", "item_of", "keys", "needs"})
+_INTERNAL = frozenset({"as_argument", "end", "failed", "has_failed", "keys", "needs"})
 
 
 @hints_at(OF_ASYNC_FUTURES)
@@ -97,12 +97,14 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         super().result()
         try:
             return self._task.result()
-        except StopIteration as stopped:  # raised in `__await__`, which is a generator, it would be a return
-            raise RuntimeError(f"task {self.name} raised StopIteration") from stopped
+        except StopIteration as stopped:
+            raise for_coroutine(stopped, self.name) from stopped
 
     def exception(self) -> BaseException | None:
         """Return the exception of the task; None if it succeeded. Raises like `result` if open or cancelled."""
-        return super().exception() or self._task.exception()
+        super().exception()
+        error = self._task.exception()
+        return for_coroutine(error, self.name) if isinstance(error, StopIteration) else error
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the task, also while it runs. Return False if it has already ended."""

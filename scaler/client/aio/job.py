@@ -6,16 +6,13 @@ take days and needs no thread. Short requests wait in a thread of the loop's exe
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, nullcontext
 from functools import partial
-from math import inf
 from typing import Any
 
-from scaler.client.aio.queries import in_thread
+from scaler.client.aio.queries import LoopWake, in_thread
 from scaler.client.foreign_words import OF_ASYNC_JOBS, hints_at, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job import FailedRow, Job, JobProgress, first_row, values_of
@@ -131,19 +128,13 @@ async def _answer_to(
     question: JobQuestion, deadline: float | None = None, draw: Callable[[], None] | None = None
 ) -> JobResponse:
     """Await the answer to a request, as `wait` waits for it. Cancelling it does not cancel the request."""
-    loop, event = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake(_question: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(event.set)
-
-    question.add_done_callback(wake)
-    while not event.is_set() and (left := seconds_left(deadline)):
+    wake = LoopWake()
+    question.add_done_callback(lambda _question: wake.set())
+    while not question.done() and (left := seconds_left(deadline)):
         if draw is not None:
             draw()
             left = min(left, REDRAW_SECONDS)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(event.wait(), None if left == inf else left)
+        await wake.wait(left)
     return wait(question, 0)
 
 

@@ -15,8 +15,9 @@ from math import inf
 from typing import Any, TypeAlias
 
 from scaler import task_context
-from scaler.client.aio.queries import in_thread
+from scaler.client.aio.queries import LoopWake, in_thread
 from scaler.client.calls.items import close_items
+from scaler.client.jobs.job_requests import seconds_left
 from scaler.client.jobs.opening import ROWS_LATE
 from scaler.client.maps.map_run import MapCall, MapRun
 from scaler.client.maps.map_stream import MapStream
@@ -37,14 +38,10 @@ TURN_SECONDS = 0.001
 """How long a map works before the loop gets a turn."""
 
 
-class LoopWake:
-    """Wakes a coroutine of an event loop from any thread, once until it is cleared."""
+class MapWake(LoopWake):
+    """Wakes the coroutine that waits in a map, and says when the map must give the loop a turn."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-        self._is_set = False
-        self._turn_at = 0.0
+    _turn_at = 0.0
 
     @property
     def is_turn_due(self) -> bool:
@@ -56,26 +53,11 @@ class LoopWake:
         await asyncio.sleep(0)
         self._turn_at = time.monotonic() + TURN_SECONDS
 
-    def set(self) -> None:
-        if not self._is_set:
-            self._is_set = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._event.set)
-
-    def clear(self) -> None:
-        self._is_set = False
-        self._event.clear()
-
-    async def wait(self, seconds: float | None) -> None:
-        """Wait until it is set, at most `seconds`."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._event.wait(), seconds)
-
 
 class AsyncItems:
     """Iterates over the items that an asynchronous iterable has yielded so far."""
 
-    def __init__(self, items: AsyncIterable[Sequence[Any]], run: MapRun, wake: LoopWake) -> None:
+    def __init__(self, items: AsyncIterable[Sequence[Any]], run: MapRun, wake: MapWake) -> None:
         self._items, self._run, self._wake = aiter(items), run, wake
         self._ready: deque[Sequence[Any]] = deque()
         self._has_room = asyncio.Event()
@@ -118,14 +100,13 @@ class AsyncItems:
         self._has_ended = True
         self._drawing.cancel()
         await asyncio.wait([self._drawing])
-        close = getattr(self._items, "aclose", None)
-        if close is not None and not self._is_exhausted:
-            await close()
+        if not self._is_exhausted:
+            await _close(self._items)
 
 
 async def results_of_map(call: MapCall, items: Items, *, progress: bool) -> list[Any]:
     """Run one task for each item and return the results in the order of the items, as `MapRun.run` does."""
-    wake = LoopWake()
+    wake = MapWake()
     run = MapRun(call, wake, ROWS_A_TURN)
     async with _begun(run, items, wake, progress=progress):
         while not run.is_over():
@@ -135,7 +116,7 @@ async def results_of_map(call: MapCall, items: Items, *, progress: bool) -> list
 
 async def stream_of_map(call: MapCall, items: Items) -> AsyncIterator[Any]:
     """Run one task for each item and yield each result as it arrives, as `MapStream.stream` does."""
-    wake = LoopWake()
+    wake = MapWake()
     run = MapStream(call, wake, ROWS_A_TURN)
     async with _begun(run, items, wake):
         while run.has_next or not run.is_over():
@@ -148,7 +129,7 @@ async def stream_of_map(call: MapCall, items: Items) -> AsyncIterator[Any]:
 
 
 @contextlib.asynccontextmanager
-async def _begun(run: MapRun, items: Items, wake: LoopWake, *, progress: bool = False) -> AsyncIterator[None]:
+async def _begun(run: MapRun, items: Items, wake: MapWake, *, progress: bool = False) -> AsyncIterator[None]:
     """Begin a map, and end it with the block."""
     drawn = AsyncItems(items, run, wake) if isinstance(items, AsyncIterable) else items
     end_of_wait = task_context.current.expect(run.link)
@@ -190,7 +171,7 @@ class ItemsForThread:
     def __init__(self, items: Items, timeout: float | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._rest: Any = aiter(items) if isinstance(items, AsyncIterable) else iter(items)
-        self._deadline = inf if timeout is None else time.monotonic() + timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
         self._drawing: asyncio.Task[Any] | None = None
         self._has_ended = self._is_exhausted = False
 
@@ -211,9 +192,9 @@ class ItemsForThread:
             item = next(self._rest, NOT_YET)
         else:
             self._drawing = asyncio.ensure_future(anext(self._rest, NOT_YET))
-            left = None if self._deadline == inf else max(0.0, self._deadline - time.monotonic())
+            left = seconds_left(self._deadline)
             try:
-                item = await asyncio.wait_for(self._drawing, left)
+                item = await asyncio.wait_for(self._drawing, None if left == inf else left)
             except asyncio.TimeoutError:
                 raise TimeoutError(ROWS_LATE) from None
         self._is_exhausted = item is NOT_YET
@@ -225,16 +206,19 @@ class ItemsForThread:
         if self._drawing is not None and not self._drawing.done():
             self._drawing.cancel()
             await asyncio.wait([self._drawing])
-        if self._is_exhausted:
-            return
-        if isinstance(self._rest, AsyncIterator):
-            if hasattr(self._rest, "aclose"):
-                await self._rest.aclose()
-        else:
-            close_items(self._rest)
+        if not self._is_exhausted:
+            await _close(self._rest)
 
 
-async def _step(run: MapRun, wake: LoopWake) -> None:
+async def _close(rest: Any) -> None:
+    """Close the user's iterator of items, if it can be closed."""
+    if not isinstance(rest, AsyncIterator):
+        close_items(rest)
+    elif hasattr(rest, "aclose"):
+        await rest.aclose()
+
+
+async def _step(run: MapRun, wake: MapWake) -> None:
     """Take one step of a map, or wait until there is something to do. The loop gets a turn."""
     if not run.has_large_values:
         if run.step():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler import task_context
@@ -24,6 +25,30 @@ if TYPE_CHECKING:
     import os
 
 T = TypeVar("T")
+
+
+class LoopWake:
+    """Wakes a coroutine of an event loop from any thread, once until it is cleared."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._is_set = False
+
+    def set(self) -> None:
+        if not self._is_set:
+            self._is_set = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    def clear(self) -> None:
+        self._is_set = False
+        self._event.clear()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Wait until it is set, at most `seconds`. Infinity and None: no limit."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._event.wait(), None if seconds == inf else seconds)
 
 
 async def _has_arrived(answer: Answer[T], timeout: float | None) -> bool:

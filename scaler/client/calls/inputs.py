@@ -81,8 +81,6 @@ class ResultArgument:
     __slots__ = ()
     name: str
     """the name of the task of this future"""
-    item_of: tuple[int, object] | None = None
-    """the index of the task in a map, and the items of the map if known; None if the task is not of a map"""
     needs: Sequence[tuple[str, Input]] = ()
     """the labels and the inputs of the futures among the arguments of the task"""
     keys: Keys = ()

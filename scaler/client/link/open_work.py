@@ -123,7 +123,7 @@ class OpenWork:
     def count_wanted(self) -> int:
         """Return the number of open tasks with futures. Tasks of maps do not count: a map reports its own errors."""
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
-        return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
+        return sum(isinstance(sink, ResultArgument) for sink in sinks)
 
     # Commands of the client
 

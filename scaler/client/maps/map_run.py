@@ -283,8 +283,7 @@ class MapRun:
     def collect(self) -> None:
         """Read the results that have arrived. Raises the error of the first failed task, or that of the whole map."""
         self.source.is_interrupted = False  # urgent results have arrived, and are read now
-        if not self._collect_results():
-            self.source.is_interrupted = True
+        self._collect_results()
         while self._arrived_frames:
             object_id, frames = self._arrived_frames.popleft()
             value, error = (None, missing_result()) if frames is None else read_value(self._serializer, frames)
@@ -310,12 +309,13 @@ class MapRun:
     def _has_all(self) -> bool:
         return self.source.is_exhausted and self._done >= self.source.n_drawn
 
-    def _collect_results(self) -> bool:
-        """Read small results. Return False if there are more than one step reads."""
+    def _collect_results(self) -> None:
+        """Read small results, but not many more than a step may read."""
         arrived, serializer, put = self._arrived, self._serializer, self._put
         total_us = count = 0
         for _ in range(len(arrived)):
             if count >= self._rows_a_step:
+                self.source.is_interrupted = True  # the next step reads on
                 break
             result = arrived.popleft()
             total_us += result.duration_us
@@ -328,7 +328,6 @@ class MapRun:
                 value, error = read_value(serializer, (result.payload,))
                 put(result.task_id, value, error and self._unread_result(error, result.task_id))
         self.source.learn(total_us, count)
-        return count < self._rows_a_step or not arrived
 
     def _read_rows(self, result: TaskResult) -> None:
         self._extra_rows[1] += result.rows - 1

@@ -246,8 +246,9 @@ class TakenRows(NamedTuple):
 
 
 class DrawnRows:
-    """Consecutive rows of a map that were read from the iterable and not sent yet; `first` is the number of the first
-    one.
+    """Consecutive rows of a map that were read from the iterable and not sent yet.
+
+    `first` is the number of the first one, `end` that of the row after the last one. The two threads change one each.
 
     A row of plain arguments is stored as its block, any other row as a whole task. One thread appends rows, and another
     thread takes them.
@@ -289,10 +290,5 @@ class DrawnRows:
 
 def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
     """Return whether a row has no objects, and as many frames as each of `n_rows` rows, which have `frames` in all."""
-    return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
-
-
-def has_only_frames(entry: Entry) -> bool:
-    """Return whether a task needs only its block of arguments and its frames, and no objects."""
-    task, _sink, _function, objects, references = entry
-    return not (objects or references or task.object_ids)
+    task, _sink, _function, objects, references = row
+    return not (objects or references or task.object_ids) and len(task.frames) * n_rows == len(frames)

@@ -66,6 +66,22 @@ def test_a_thread_that_waits_for_a_result_reports_that_from_time_to_time(
     assert future.result(10) == 1
 
 
+def stop() -> None:
+    raise StopIteration(7)
+
+
+@with_client
+async def test_a_task_that_raises_stop_iteration_is_an_error_of_the_coroutine_that_awaits_it(client: AnyClient) -> None:
+    ended_before = client.submit(stop)
+    await ended(ended_before)
+    for future in (ended_before, client.submit(stop), asyncio.gather(client.submit(stop))):
+        with pytest.raises(RuntimeError, match="task stop raised StopIteration") as caught:
+            await future
+        assert isinstance(caught.value.__cause__, StopIteration)
+    (error,) = await asyncio.gather(client.submit(stop), return_exceptions=True)
+    assert isinstance(error, RuntimeError)
+
+
 @with_client
 async def test_a_future_can_be_awaited_repeatedly_and_gathered(client: AnyClient) -> None:
     future = client.submit(divmod, 7, 2)

@@ -158,6 +158,7 @@ def test_a_client_that_disconnects_in_a_task_cancels_its_own_futures_alone(
 
     async def test() -> None:
         one, other = AsyncClient(), AsyncClient(scheduler.address)
+        assert one.identity == other.identity
         futures = [each.submit(abs, -n) for n, each in enumerate((one, other), 1)]
         assert one._connected()._core is other._connected()._core, "they share the connection of the process"
         tasks = scheduler.wait_for(Task, 2)

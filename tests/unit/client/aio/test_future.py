@@ -34,10 +34,6 @@ class OnlyHere:
         OnlyHere.threads.append(threading.get_ident())
 
 
-def stop() -> None:
-    raise StopIteration(7)
-
-
 @with_client
 async def test_an_async_future_reads_without_waiting(client: AnyClient, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
@@ -48,12 +44,6 @@ async def test_an_async_future_reads_without_waiting(client: AnyClient, schedule
     scheduler.run(*scheduler.wait_for(Task))
     assert await future == future.result() == 1
     assert future.exception() is None
-
-
-@with_client
-async def test_a_task_that_raises_stop_iteration_does_not_end_a_coroutine(client: AnyClient) -> None:
-    with pytest.raises(RuntimeError, match="task stop raised StopIteration"):
-        await client.submit(stop)
 
 
 @pytest.mark.parametrize("size", [100, 100_000, LARGE])

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from scaler import Serializer
-from scaler.client.aio.maps import ITEMS_A_TURN, LoopWake, drawn_in_loop
+from scaler.client.aio.maps import ITEMS_A_TURN, drawn_in_loop
+from scaler.client.aio.queries import LoopWake
 from scaler.client.maps import map_run
 from scaler.client.outcome import read_value
 from scaler.pickling.serialization import Frames, size_of

@@ -63,9 +63,14 @@ def attach(scheduler: psutil.Process, address: str, n_rows: int) -> None:
         assert next(results) == 0
         first = time.perf_counter() - begin
         assert sum(1 for _ in results) == n_rows - 1
-    seconds, read = time.perf_counter() - begin, me.memory_info().rss - mine
-    print("| rows | first result, s | all, s | scheduler, MiB more | reader, MiB more |\n|---|---|---|---|---|")
-    print(f"| {n_rows:,} | {first:.3f} | {seconds:.2f} | {(after - before) / 2**20:.1f} | {read / 2**20:.1f} |")
+        seconds, read = time.perf_counter() - begin, me.memory_info().rss - mine
+        begin = time.perf_counter()
+        assert sum(1 for _ in other.job("many").as_completed()) == n_rows
+        completed = time.perf_counter() - begin
+    print("| rows | first result, s | all, s | scheduler, MiB more | reader, MiB more | as completed, s |")
+    print("|---|---|---|---|---|---|")
+    more = [f"{number / 2**20:.1f}" for number in (after - before, read)]
+    print(f"| {n_rows:,} | {first:.3f} | {seconds:.2f} | {more[0]} | {more[1]} | {completed:.2f} |")
 
 
 def make(scheduler: psutil.Process, address: str, n_rows: int) -> None:

@@ -103,14 +103,16 @@ class AsyncClient(ClientArguments, AsyncCaller):
         """Start the local cluster and the page, if there are any, and the connection. Do not wait for the scheduler."""
         async with self._starting:
             if self._connection is None and self._setup.address is None:
-                self._use(await _in_thread_to_its_end(Client._of, self._setup))
-            client = self._connected()
+                client = self._use(await _in_thread_to_its_end(Client._of, self._setup))
+            else:
+                client = self._connected()
             if self._setup.has_dashboard and client.dashboard_url is None:
                 await in_thread(client._open_dashboard)
 
-    def _use(self, client: Client) -> None:
+    def _use(self, client: Client) -> Client:
         self._connection, self._futures = client, EndedTasks(asyncio.get_running_loop())
         client._link.end_warnings.advice = "await or asyncio.wait(futures)"
+        return client
 
     def _connected(self) -> Client:
         """Return the client of the connection; connect first if necessary.
@@ -122,8 +124,7 @@ class AsyncClient(ClientArguments, AsyncCaller):
         if self._connection is None:
             if self._setup.address is None:
                 raise DisconnectedError("this client has not started its local cluster: await client.connect() first")
-            self._use(Client._of(self._setup))
-        assert self._connection is not None
+            return self._use(Client._of(self._setup))  # if it is refused already, the first call says so
         self._tasks.check_loop()
         self._connection._link.check_open()
         return self._connection

@@ -211,3 +211,23 @@ async def test_an_async_client_cannot_be_used_in_a_forked_process(client: AnyCli
         os._exit(9)
     assert os.waitstatus_to_exitcode((await asyncio.to_thread(os.waitpid, pid, 0))[1]) == 7
     assert await client.submit(abs, -2) == 2
+
+
+def test_a_client_that_is_refused_while_it_connects_says_so_in_its_first_call(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler.refuses_hellos_because = "it is full"
+    made = Client._of
+
+    def refused(setup: Any) -> Client:
+        client = made(setup)
+        wait_until(lambda: client._link.closed_because != "", "it is refused")
+        return client
+
+    async def test() -> None:
+        async with AsyncClient(scheduler.address) as client:
+            with pytest.raises(DisconnectedError, match="it is full"):
+                client.submit(abs, -1)
+
+    monkeypatch.setattr(Client, "_of", refused)
+    asyncio.run(test())

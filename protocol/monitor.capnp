@@ -30,6 +30,7 @@ struct SchedulerToMonitor {
       stateLine @15 :StateLine;
       stateWaiting @16 :StateWaiting;
       stateJob @17 :StateJob;
+      stateVerdict @18 :StateVerdict;
     }
   }
 }
@@ -85,6 +86,16 @@ struct StateWaiting {
   places @6 :Data;             # UInt32 column: how many of them the connected workers could run at a time
   workUs @7 :Data;             # UInt64 column: expected run time of all of them together, without the unmeasured ones
   unmeasured @8 :Data;         # UInt64 column: number of those whose function has no measured run
+}
+
+struct StateVerdict {
+  # What limits the cluster, and how long the open tasks will take. Topic scheduler.
+  count @0 :UInt32;            # number of items
+  word @1 :List(Text);         # the limit in a word, see README.md
+  sentence @2 :List(Text);     # what limits the cluster, and what to do
+  warning @3 :List(Text);      # tasks that no worker can run, while others run: "40 need tpu=1: no worker has it"
+  leftUs @4 :Data;             # UInt64 column: estimated time until all open tasks that can run have ended; 0 = unknown
+  idleSinceUs @5 :Data;        # UInt64 column: when the last task ended, if none is open: microseconds since 1970; 0 = unknown
 }
 
 struct StateClient {

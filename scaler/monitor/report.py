@@ -20,7 +20,7 @@ def report(model: Model, now: float) -> dict[str, Any]:
         "verdict": found.word,
         "advice": found.sentence,
         "warning": found.warning,
-        "left_seconds": model.left.seconds,
+        "left_seconds": model.left_seconds,
         "scheduler": _scheduler(model),
         "tasks": {
             "unassigned": state.waiting if state else None,

@@ -1,7 +1,11 @@
-"""Gauges: CPU time, memory and loop delay of the scheduler's process, measured while viewers are connected."""
+"""Gauges: CPU time, memory and loop delay of the scheduler's process, and the load of its machine.
+
+The delay is measured ten times a second, only while viewers are connected.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 
@@ -26,13 +30,12 @@ class ProcessGauges:
         self._last = (time.monotonic(), time.process_time())
 
     def start(self) -> None:
-        """Start measuring. Idempotent."""
+        """Start measuring the delay. Idempotent."""
         if self._timer is None:
-            self._last = (time.monotonic(), time.process_time())
             self._schedule_sample()
 
     def stop(self) -> None:
-        """Stop measuring. Idempotent."""
+        """Stop measuring the delay. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -53,7 +56,9 @@ class ProcessGauges:
         permille = round(1000 * (cpu - cpu_before) / (now - before)) if now > before else 0
         late = sorted(self._late)
         self._late.clear()
-        return Gauges(permille, resident_bytes(), host_free_bytes(), _share(late, 0.5), _share(late, 0.95))
+        lags = _share(late, 0.5), _share(late, 0.95)
+        cores = len(os.sched_getaffinity(0))
+        return Gauges(permille, resident_bytes(), host_free_bytes(), *lags, os.getloadavg()[0], cores)
 
 
 def _share(late: list[float], share: float) -> int:

@@ -31,6 +31,7 @@ from scaler.wire.messages.monitor import (
     StateObject,
     StateProcessors,
     StateTask,
+    StateVerdict,
 )
 from tests.support.monitored import BUSY, Publisher, agent, counts, row, scheduler
 from tests.support.monitored import waiting as waiting_for
@@ -123,6 +124,7 @@ class Cluster:
             ),
             replace(waiting_for(waiting * 9 // 10, places=self.workers, mean_us=MEANS_US[0]), sentence=full),
             waiting_for(waiting // 10, "inputs", places=0),
+            StateVerdict("workers" if busy else "idle", full, left_us=60_000_000 if busy else 0),
         ]
         self._publish("scheduler", items, at)
 

@@ -17,6 +17,7 @@ from scaler.wire.messages.monitor import (
     StateObject,
     StateProcessors,
     StateTask,
+    StateVerdict,
 )
 from tests.support.monitored import BUSY, NOON_US, agent, counts, durations, function, news, row, scheduler, waiting
 
@@ -205,8 +206,10 @@ def loaded_scheduler(second: int = 0) -> list[Any]:
     sent |= {"RunCancel": 40, "ObjectResponse": 1_000, "HelloReply": 19, "ObjectInstruction": 188}
     received = {"Task": done + 48_479, "RunResult": done + 213, "WorkerHeartbeat": 2_212, "ClientHeartbeat": 604}
     received |= {"TaskCancel": 40, "ClientHello": 3, "WorkerHello": 4, "ObjectInstruction": 24}
-    said = counts(ended=ended, sent=sent, received=received)
-    return [state, *said, waiting(47_787, running=30, places=16, mean_us=41_000), waiting(410, "inputs", places=0)]
+    figures = counts(ended=ended, sent=sent, received=received)
+    groups = waiting(47_787, running=30, places=16, mean_us=41_000), waiting(410, "inputs", places=0)
+    verdict = StateVerdict("workers", f"47,787 wait: {groups[0].sentence}", left_us=122_531_062)
+    return [state, *figures, *groups, verdict]
 
 
 JOB = b"prices23"
@@ -265,13 +268,19 @@ def loaded(workers: int = 16) -> Iterator[News]:
 
 def idle() -> Iterator[News]:
     for second in range(5):
-        items = scheduler(workers=16, agents=4, cpu_permille=2), *counts(ended={"success": 1000})
+        state = scheduler(workers=16, agents=4, cpu_permille=2)
+        items = (
+            state,
+            *counts(ended={"success": 1000}),
+            StateVerdict("idle", "all tasks that were submitted have ended"),
+        )
         yield news("scheduler", *items, time_us=NOON_US - (4 - second) * SECOND_US)
     yield news("workers", *agents(is_busy=False))
 
 
 def without_workers() -> Iterator[News]:
-    items = scheduler(workers=0, agents=0, waiting=500, clients=1), waiting(500, "no worker", places=0)
+    verdict = StateVerdict("no workers", "start scaler_cluster tcp://127.0.0.1:2345")
+    items = scheduler(workers=0, agents=0, waiting=500, clients=1), waiting(500, "no worker", places=0), verdict
     yield news("scheduler", *items)
     yield news("workers")
     yield news("clients", clients()[0])
@@ -287,7 +296,8 @@ def restarted() -> Iterator[News]:
 
 def odd_names() -> Iterator[News]:
     rows = [row(function=PRICE) for _ in ODD_NAMES]
-    yield news("scheduler", scheduler(workers=len(rows), running=9, clients=len(rows)))
+    state = scheduler(workers=len(rows), running=9, clients=len(rows))
+    yield news("scheduler", state, StateVerdict("workers", "all workers are busy: more workers would help"))
     yield news("workers", agent(*rows, names=",".join(ODD_NAMES)))
     yield news(
         "clients", *[StateClient(bytes([number + 1]) * 8, name, open=7) for number, name in enumerate(ODD_NAMES)]

@@ -26,9 +26,9 @@ class SubscriptionsChanged:
 
 @message
 class Tick:
-    """monitor -> itself, by timer: publish the due topics."""
+    """monitor -> itself, by timer: a second has passed, or (`is_soon`) a viewer has just subscribed."""
 
-    number: int
+    is_soon: bool
 
 
 @message

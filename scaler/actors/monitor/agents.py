@@ -10,12 +10,23 @@ from collections.abc import Iterable, Iterator
 
 from scaler.actors.messages.monitor import AgentSeen
 from scaler.actors.monitor.board import Shown
+from scaler.actors.monitor.load.diagnosis import WorkerLoad
 from scaler.actors.vocabulary.events import PeerIdentity
 from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.capabilities import as_text
-from scaler.wire.messages.monitor import BIN_ROW, PROCESSOR_ROW, StateAgent, StateBins, StateProcessors
+from scaler.wire.messages.monitor import (
+    BIN_ROW,
+    HAS_TASK,
+    PROCESSOR_ROW,
+    TASK_LOCK,
+    WORKER_ROW,
+    StateAgent,
+    StateBins,
+    StateProcessors,
+    whole_rows,
+)
 from scaler.wire.messages.worker import AgentState
 
 _NOTHING = AgentState()
@@ -24,13 +35,15 @@ _DRAINS, _AWAY = 1, 2
 
 
 class _Agent:
-    __slots__ = ("bins", "identity", "is_draining", "peer", "short_id", "state")
+    __slots__ = ("bins", "busy", "identity", "is_draining", "peer", "short_id", "state")
 
     def __init__(self, peer: Peer, identity: PeerIdentity) -> None:
         self.peer = peer
         self.identity = identity
         self.short_id = public_id(identity.peer_id)
         self.state = _NOTHING
+        self.busy = 0
+        """the number of workers that executed a task at the time of the last report"""
         self.is_draining = False
         self.bins: list[bytes] = []
         """the bins of all reports since the topic `bins` was last published"""
@@ -54,6 +67,7 @@ class WatchedAgents:
         agent.is_draining = seen.is_draining
         if seen.state is not None:
             agent.state = seen.state
+            agent.busy = _count_busy(seen.state.workers)
             if seen.state.bins:
                 agent.bins.append(seen.state.bins)
 
@@ -65,6 +79,13 @@ class WatchedAgents:
     def states(self) -> Iterator[AgentState]:
         """Iterate over the last report of each agent."""
         return (agent.state for agent in self._agents.values())
+
+    def load(self, workers: int) -> WorkerLoad:
+        """Return the load of all workers; `workers`: their number. Workers of disconnected agents count as idle."""
+        busy = sum(agent.busy for agent in self._agents.values() if agent.peer.connection)
+        held = sum(agent.state.held_workers for agent in self._agents.values())
+        has_reports = any(agent.state is not _NOTHING for agent in self._agents.values())
+        return WorkerLoad(workers, busy, held, has_reports)
 
     def workers(self, now: float) -> Shown:
         """Return the items of the topic `workers`."""
@@ -106,3 +127,9 @@ class WatchedAgents:
             count += sum(map(len, agent.bins)) // BIN_ROW.size
             agent.bins.clear()
         return items, count, count
+
+
+def _count_busy(workers: bytes) -> int:
+    """Return how many workers execute a task, given the rows of workers in a report."""
+    busy = HAS_TASK | TASK_LOCK
+    return sum(flags & busy == HAS_TASK for _, _, _, _, flags, *_ in whole_rows(WORKER_ROW, workers))

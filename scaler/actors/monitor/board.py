@@ -42,6 +42,10 @@ class Gauges(NamedTuple):
     free_bytes: int = 0
     lag_us: int = 0
     lag_most_us: int = 0
+    machine_load: float = 0.0
+    """the number of processes that run or wait for a processor of the scheduler's machine, as a mean of a minute"""
+    cores: int = 0
+    """the number of processors that the scheduler may use"""
 
 
 @dataclass(frozen=True)

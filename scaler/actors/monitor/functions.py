@@ -6,7 +6,8 @@ Agents report ended and running tasks, one row for each function. The balancer c
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.objects.object_table import ObjectTable
@@ -19,6 +20,9 @@ from scaler.wire.messages.worker import AgentState
 SHOWN_MOST = 256
 KEPT_MOST = 4096
 """Limit of the functions with totals of their own. Above it, the function that ran longest ago joins the empty id."""
+
+SAMPLED_MOST, SEARCHED_MOST = 500, 10_000
+"""The most functions from whose tasks the work of a group is estimated, and the most that are searched for these."""
 
 _REST = b""
 _UINT32_MOST = 2**32 - 1
@@ -110,15 +114,17 @@ class FunctionTotals:
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
         """Estimate a group's work: the microseconds of its tasks with known durations, and the number of the others."""
-        waiting = [
-            (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
-            for function_id, count in group.functions.items()
-        ]
+        waiting, expected_us = [], {}
+        for function_id, count in _most_waiting(group.functions):
+            short_id = self._short_of(function_id)
+            mean_us = expected_us[short_id] = self._mean_us(short_id) or round(group.known_us(function_id))
+            waiting.append((count, mean_us))
         last = group.last_function
         if last is not None:
             running = [(1, self._mean_us(self._short_of(last)) or round(group.known_us(last)))]
         else:
-            running = [(count, self._mean_us(short_id)) for short_id, count in self._running.items()]
+            of_functions = islice(self._running.items(), SAMPLED_MOST)
+            running = [(count, self._mean_us(each) or expected_us.get(each, 0)) for each, count in of_functions]
         of_waiting, of_running = _work(waiting, group.waiting), _work(running or waiting, group.running)
         return of_waiting[0] + of_running[0], of_waiting[1] + of_running[1]
 
@@ -162,6 +168,14 @@ class FunctionTotals:
 def _short_id(packed: bytes) -> bytes:
     """Return the short id of the function of a row; empty for the row that sums up all other functions."""
     return packed if any(packed) else _REST
+
+
+def _most_waiting(functions: Mapping[ObjectId, int]) -> list[tuple[ObjectId, int]]:
+    """Return the functions with the most waiting tasks, at most `SAMPLED_MOST`, so that the cost is limited."""
+    known = list(islice(functions, SEARCHED_MOST))
+    if len(known) > SAMPLED_MOST:
+        known = sorted(known, key=functions.__getitem__, reverse=True)[:SAMPLED_MOST]
+    return [(function_id, functions[function_id]) for function_id in known]
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:

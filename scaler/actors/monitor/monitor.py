@@ -30,8 +30,9 @@ from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.jobs import job_items
+from scaler.actors.monitor.load.diagnosis import Diagnosis
 from scaler.actors.monitor.names import Names
-from scaler.actors.monitor.overview import LargestObjects, client_items, scheduler_items
+from scaler.actors.monitor.overview import LargestObjects, client_items, scheduler_items, waiting_items
 from scaler.actors.monitor.sampler import Sampler
 from scaler.actors.monitor.tasks import SampledTasks, WatchedOutputs, rows_of
 from scaler.actors.monitor.topics import TOPICS, Subscriptions
@@ -93,12 +94,13 @@ class Monitor(Actor):
         self._interval_ms = 0
         self._parts = WatchedPart(0)
         self._counts_functions = False
+        self._diagnosis = Diagnosis()
         self._ticks = 0
-        self._ticking = 0
-        """the number of the current series of ticks; 0 while the monitor does not tick"""
+        self._due_at = 0.0
+        """when the next tick is due"""
         self._is_soon = False
         self._makers: dict[str, Callable[[Backlog, bool], Shown | None]] = {
-            topics.SCHEDULER: lambda backlog, _: (scheduler_items(board, sources, backlog, self._functions), 1, 1),
+            topics.SCHEDULER: lambda backlog, is_first: (self._scheduler_items(backlog, is_first), 1, 1),
             topics.CLIENTS: lambda backlog, _: _some(*client_items(sources, backlog, self.now())),
             topics.WORKERS: lambda _backlog, _: self._agents.workers(self.now()),
             topics.PROCESSORS: lambda _backlog, _: self._agents.processors(),
@@ -113,6 +115,7 @@ class Monitor(Actor):
         }
 
     def on_start(self) -> None:
+        self._schedule_tick()
         self._subscribe()
 
     # Subscriptions
@@ -122,7 +125,7 @@ class Monitor(Actor):
         self._subscribe()
         if changed.is_new and not self._is_soon:
             self._is_soon = True
-            self.schedule(SOON_SECONDS, Tick(0))
+            self.schedule(SOON_SECONDS, Tick(is_soon=True))
 
     def _subscribe(self) -> None:
         self._subscriptions = Subscriptions(self._board.prefixes())
@@ -135,9 +138,8 @@ class Monitor(Actor):
         if self._counts_functions and not counts_functions:
             self._sources.balancer.notify(ReportBacklog(Backlog(), functions=False))
         self._counts_functions = counts_functions
-        if self._subscriptions and not self._ticking:
-            self._ticking = self._ticks + 1
-            self.schedule(TICK_SECONDS, Tick(self._ticking))
+        if topics.SCHEDULER not in self._subscriptions.topics:
+            self._diagnosis.stop()
 
     def _watch_agents(self) -> None:
         parts = self._subscriptions.parts
@@ -164,23 +166,32 @@ class Monitor(Actor):
 
     @handles(Tick)
     def _tick(self, tick: Tick) -> None:
-        """Request the figures of the due topics. The answers are complete when `PublishDue` is handled."""
-        if not tick.number:
+        """Count the seconds, and publish what is due. Without viewers, only the counters of the second are stored."""
+        if tick.is_soon:
             self._is_soon = False
             due = self._subscriptions.topics
-        elif not self._subscriptions:
-            self._ticking = 0
-            return
         else:
             self._ticks += 1
-            self.schedule(TICK_SECONDS, tick)
+            late_seconds = max(0.0, self.now() - self._due_at)
+            self._schedule_tick()
+            ended, gauges = sum(self._sources.events.ended), self._board.gauges()
+            self._diagnosis.count(self.now(), self._board.time_us(), ended, gauges, late_seconds)
             due = frozenset(topic for topic in self._subscriptions.topics if self._ticks % TOPICS[topic].ticks == 0)
+        if self._subscriptions:
+            self._request_figures(due, tick.is_soon)
+
+    def _schedule_tick(self) -> None:
+        self._due_at = self.now() + TICK_SECONDS
+        self.schedule(TICK_SECONDS, Tick(is_soon=False))
+
+    def _request_figures(self, due: frozenset[str], is_soon: bool) -> None:
+        """Request the figures of the due topics. The answers are complete when `PublishDue` is handled."""
         self._watch_agents()
         self._follow()
         for knows, question in self._tasks.questions(self.actor_ref, self.now()):
             knows.send(question)
         if due or self._subscriptions.tasks or self._subscriptions.graphs:
-            self.actor_ref.send(PublishDue(tuple(due), self._ask(due, not tick.number), not tick.number))
+            self.actor_ref.send(PublishDue(tuple(due), self._ask(due, is_soon), is_soon))
 
     def _ask(self, due: frozenset[str], is_first: bool) -> Backlog:
         """Request the counts that the due topics need. Return the backlog into which actors write their counts."""
@@ -215,6 +226,17 @@ class Monitor(Actor):
             if found is not None:
                 self._board.publish(topic, *found)
         self._show_asked(due)
+
+    def _scheduler_items(self, backlog: Backlog, is_first: bool) -> list[Any]:
+        board, sources, diagnosis = self._board, self._sources, self._diagnosis
+        address = board.about.address
+        groups = list(waiting_items(backlog, self._functions, address, sources.directory.owners))
+        verdict = diagnosis.last if is_first else None
+        if verdict is None:
+            load = self._agents.load(backlog.workers)
+            verdict = diagnosis.update(self.now(), groups, load, backlog.running, address)
+        counters = scheduler_items(board, sources, backlog, diagnosis.gauges)
+        return [*counters, *groups, *([] if verdict is None else [verdict])]
 
     def _show_asked(self, due: PublishDue) -> None:
         for short_id in self._subscriptions.tasks:

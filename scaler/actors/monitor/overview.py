@@ -9,7 +9,7 @@ from typing import Any
 
 from scaler.actors.dependencies.waits import INPUTS_REASON
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.monitor.board import Board, Sources
+from scaler.actors.monitor.board import Board, Gauges, Sources
 from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
 from scaler.actors.policy.queue_reasons import queue_reason
@@ -37,15 +37,15 @@ OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 
-def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions: FunctionTotals) -> list[Any]:
-    """Return the items of the topic `scheduler`."""
-    about, gauges, table = board.about, board.gauges(), sources.objects
+def scheduler_items(board: Board, sources: Sources, backlog: Backlog, gauges: Gauges) -> list[Any]:
+    """Return the counters of the topic `scheduler`."""
+    about, table = board.about, sources.objects
     agents = sum(key[0] == "cluster" for key in sources.directory.peers)
     state = StateScheduler(
         about.address,
         about.package_version,
         about.started_us,
-        *gauges,
+        *gauges[:5],
         len(table.objects),
         min(_UINT64_MOST, table.size_bytes),
         backlog.waiting,
@@ -56,7 +56,7 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions:
         about.queue_size,
         min(_UINT64_MOST, table.shared_bytes),
     )
-    return [state, *_counts(sources), *_waiting(backlog, functions, about.address, sources.directory.owners)]
+    return [state, *_counts(sources)]
 
 
 def _counts(sources: Sources) -> Iterator[StateCount]:
@@ -67,9 +67,10 @@ def _counts(sources: Sources) -> Iterator[StateCount]:
             yield StateCount(group, name, amount)
 
 
-def _waiting(
+def waiting_items(
     backlog: Backlog, functions: FunctionTotals, address: str, owners: Iterable[Owner]
 ) -> Iterator[StateWaiting]:
+    """Yield the groups of open tasks of the topic `scheduler`."""
     for group in backlog.groups:
         reason, sentence = queue_reason(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)

@@ -30,7 +30,9 @@ class Topic:
 
 
 TOPICS = {
-    SCHEDULER: Topic(needs_balancer=True, needs_functions=True, needs_clients=True),
+    SCHEDULER: Topic(
+        part=WatchedPart.WORKERS | WatchedPart.FUNCTIONS, needs_balancer=True, needs_functions=True, needs_clients=True
+    ),
     CLIENTS: Topic(needs_balancer=True, needs_clients=True),
     WORKERS: Topic(ticks=2, part=WatchedPart.WORKERS),
     PROCESSORS: Topic(ticks=2, part=WatchedPart.PROCESSORS),

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from scaler.monitor.model.history import GAP, SERIES, History
 from scaler.monitor.model.jobs import JobRates
 from scaler.monitor.model.rates import RateMeter, Rates, by_outcome
-from scaler.monitor.model.remaining import RemainingWork
 from scaler.monitor.model.workers import ProcessorView, Stuck, WorkerView, processors_of, workers_of
 from scaler.texts import signature
 from scaler.wire.messages.columns import Batch
@@ -38,6 +37,7 @@ from scaler.wire.messages.monitor import (
     StateProcessors,
     StateScheduler,
     StateTask,
+    StateVerdict,
     StateWaiting,
 )
 from scaler.wire.messages.vocabulary import SUCCESS
@@ -53,8 +53,8 @@ LINES_MOST, OUTPUTS_MOST = 500, 20
 """The most output lines that are kept of one task, and the most tasks whose lines are kept."""
 
 MOVES_MOST = 1_000
-BUSY_SNAPSHOTS = 5
-"""`busy_share` is the mean of this many snapshots, because a single snapshot is inaccurate if tasks are short."""
+LOOKING = StateVerdict("unknown", "the scheduler awaits the first reports of agents")
+"""The verdict before the first verdict of the scheduler."""
 
 
 class News(NamedTuple):
@@ -90,8 +90,7 @@ class Model:
     def _forget(self) -> None:
         """Reset the state, for a new scheduler."""
         self.scheduler: StateScheduler | None = None
-        self.idle_since_us = 0
-        """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or the time is unknown."""
+        self.verdict = LOOKING
         self.ended: dict[str, int] = {}
         """The number of ended tasks by state, since the start of the scheduler."""
         self.sent: dict[str, int] = {}
@@ -118,8 +117,6 @@ class Model:
         self.heads: dict[str, StateHead] = {}
         """By topic: the head of the last message: how many things the stream has, and how many the scheduler has."""
         self.stuck = Stuck()
-        self.left = RemainingWork()
-        self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
         self._pages: dict[str, list[Any]] = {}
         self._names: dict[bytes, str] = {}
 
@@ -185,13 +182,14 @@ class Model:
         for each in items:
             if isinstance(each, StateWaiting):
                 self.waiting.append(each)
+            elif isinstance(each, StateVerdict):
+                self.verdict = each
             elif isinstance(each, StateScheduler):
                 self._update_state(each)
             elif each.group < len(groups):
                 groups[each.group][each.name] = each.amount
         self.ended, self.sent, self.received = groups
         if self.scheduler is not None:
-            self.left.update(self.waiting, self.scheduler.workers)
             time_us = self.heads["scheduler"].time_us
             self.meter.add(time_us, self.ended, self.sent, self.received)
             self.history.add(time_us / 1e6, self._sample(self.scheduler))
@@ -218,12 +216,7 @@ class Model:
         return [values[name] for name in SERIES]
 
     def _update_state(self, state: StateScheduler) -> None:
-        is_first, were_open = self.scheduler is None, self.open_tasks
-        self.scheduler = state
-        if self.open_tasks:
-            self.idle_since_us = 0
-        elif were_open:
-            self.idle_since_us = self.received_us
+        is_first, self.scheduler = self.scheduler is None, state
         if is_first:
             self._list_workers()  # the queue size was unknown
 
@@ -237,7 +230,6 @@ class Model:
     def _update_agents(self, agents: list[StateAgent], now: float) -> None:
         self.agents = {each.agent: each for each in agents}
         self._list_workers()
-        self._busy_shares.append(self.busy / len(self.workers) if self.workers else 0.0)
         self.stuck.update(self.workers, self.functions, now)
 
     def _list_workers(self) -> None:
@@ -306,7 +298,7 @@ class Model:
         picture = copy(self)
         picture.history, picture.meter = deepcopy(self.history), copy(self.meter)
         picture.job_rates = deepcopy(self.job_rates)
-        picture.stuck, picture.left, picture.events = copy(self.stuck), copy(self.left), self.events.copy()
+        picture.stuck, picture.events = copy(self.stuck), self.events.copy()
         picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
         picture.moves = {task: moves.copy() for task, moves in self.moves.items()}
         picture.output = {task: lines.copy() for task, lines in self.output.items()}
@@ -352,9 +344,9 @@ class Model:
         return sum(worker.is_busy for worker in self.workers)
 
     @property
-    def busy_share(self) -> float:
-        """The share of workers that execute a task: the mean of the last snapshots."""
-        return sum(self._busy_shares) / len(self._busy_shares) if self._busy_shares else 0.0
+    def left_seconds(self) -> float | None:
+        """The estimated time until the open tasks have ended, in seconds; None if it is unknown."""
+        return self.verdict.left_us / 1e6 or None
 
     def silent_seconds(self, now: float) -> float | None:
         """Return the seconds since the last message if they exceed `SILENT_SECONDS`; else None."""

@@ -9,7 +9,7 @@ from textwrap import wrap
 from scaler.endpoint import Endpoint
 from scaler.monitor import units
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
+from scaler.monitor.model.verdict import verdict
 from scaler.monitor.top import grid
 from scaler.monitor.top.details import details_of
 from scaler.monitor.top.grid import Grid
@@ -18,6 +18,7 @@ from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
 from scaler.monitor.top.tables import Table, draw_side, draw_table, scrolled_to, table_of
 from scaler.monitor.top.text import fit, wrapped
 from scaler.monitor.top.view import FAILURES, VIEWS, TopView
+from scaler.wire.messages.verdicts import IDLE, NO_NEWS, NO_WORKERS, NOT_ABLE
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 USUAL_WIDTH = 80
@@ -184,23 +185,24 @@ def _total_parts(model: Model, view: TopView, moment: FrameInput, table: Table |
     if restarted:
         back = f"{model.worker_count} of {model.workers_before} workers back"
         return [f"Scheduler restarted {units.clock(model.restarted_us)}, counters started from 0", back]
-    word, sentence, warning = verdict(model, moment.now)
+    found = verdict(model, moment.now)
+    word, sentence, warning = found.word, found.sentence, found.warning
     count = f"Total {model.worker_count} worker(s)"
     if view.filter and table is not None:
         count = f"{len(table.lines)} of {table.total} with {view.filter!r}"
     parts = [count + ("" if word == NO_WORKERS else f", {model.busy} busy")]
     if word == IDLE:
-        since = model.idle_since_us
+        since = found.idle_since_us
         parts.append(f"idle: nothing open since {units.clock(since)}" if since else "idle: nothing is open")
     elif word == NO_WORKERS:
         parts.append(f"no workers: {sentence}")
-    elif word in (NOBODY, NO_NEWS):
+    elif word in (NOT_ABLE, NO_NEWS):
         parts.append(warning or sentence)
     else:
         parts.append(f"bound by: {word}")
-    if model.left.seconds is not None:
-        parts.append(f"left {model.left.text}")
-    if warning and word != NOBODY:
+    if model.left_seconds is not None:
+        parts.append(f"left {units.about(model.left_seconds)}")
+    if warning and word != NOT_ABLE:
         parts.append(warning)
     if model.missed:
         parts.append(f"missed {model.missed}")

@@ -6,7 +6,7 @@ import json
 import time
 
 from scaler.endpoint import Endpoint
-from scaler.monitor.model.model import Model
+from scaler.monitor.model.model import LOOKING, Model
 from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.frame import FrameInput, draw
@@ -26,7 +26,7 @@ def listen(subscriber: Subscriber, timeout: float) -> Model | None:
         subscriber.wait(min(0.1, timeout))
         for news in subscriber.receive():
             model.take(news, time.monotonic())
-        if model.heads.keys() >= _AWAITED and model.rates.tasks is not None:
+        if model.heads.keys() >= _AWAITED and model.rates.tasks is not None and model.verdict is not LOOKING:
             break
     return model if model.received_at is not None else None
 

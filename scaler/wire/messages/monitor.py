@@ -138,6 +138,17 @@ class StateWaiting:
 
 
 @travels(SCHEDULER_TO_MONITOR)
+class StateVerdict:
+    """The limit of the cluster, and the estimated time until the open tasks have ended. Sent on `scheduler`."""
+
+    word: Text = ""
+    sentence: Reason = ""
+    warning: Reason = ""
+    left_us: U64 = 0
+    idle_since_us: U64 = 0
+
+
+@travels(SCHEDULER_TO_MONITOR)
 class StateClient:
     """The state of one client. Sent on the topic `clients`."""
 

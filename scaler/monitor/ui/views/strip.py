@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
+from scaler.monitor import units
+from scaler.monitor.model.verdict import verdict
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
+from scaler.wire.messages.verdicts import IDLE, NO_NEWS, NO_WORKERS, NOT_ABLE
 
 BAND_POINTS = 180
 BAND_SECONDS_LEAST = 1800
@@ -31,7 +33,7 @@ def strip(state: FeedState, now: float) -> dict[str, Any]:
         "sentence": found.sentence,
         "warning": found.warning,
         "rate": model.rates.tasks,
-        "left": model.left.text,
+        "left": units.about(model.left_seconds) if model.left_seconds else "",
         "open": model.open_tasks if model.scheduler else None,
         "failed": model.failed if model.scheduler else None,
         "failed_minute": _failed_in_a_minute(state),
@@ -43,7 +45,7 @@ def strip(state: FeedState, now: float) -> dict[str, Any]:
 
 
 def _title(word: str) -> str:
-    titles = {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: "Stuck: no worker can run them"}
+    titles = {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOT_ABLE: "Stuck: no worker can run them"}
     return titles.get(word, f"Working, bound by {word}")
 
 

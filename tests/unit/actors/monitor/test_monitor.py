@@ -40,6 +40,7 @@ from scaler.wire.messages.monitor import (
     StateObject,
     StateScheduler,
     StateTask,
+    StateVerdict,
     StateWaiting,
 )
 from scaler.wire.messages.worker import AgentState, RunOutput, RunTask, WatchedPart
@@ -629,3 +630,40 @@ def is_waiting(item: object) -> bool:
 
 def without_times(sentence: str) -> str:
     return re.sub(r"; it has waited for .*|\d+ (s|min|h)\b", "", sentence)
+
+
+def test_the_verdict_awaits_the_first_reports_of_agents(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(2)
+    agent.execute = long
+    simulation.client().submit(4)
+    board.want("scheduler")
+    simulation.advance(1.5)
+    assert board.take(StateVerdict) == []
+    say_state(agent, simulation, workers=WORKER_ROW.pack(0, 2, 1, 0, HAS_TASK, 0, bytes(8), 5, 0) * 2)
+    simulation.advance(1.0)
+    (verdict,) = board.take(StateVerdict)
+    assert verdict.word == "workers"
+    assert verdict.sentence.startswith("2 wait: all 2 workers are full, with 2 tasks; it starts when")
+
+
+def test_without_reports_the_verdict_is_made_of_what_is_known(simulation: Simulation, board: Board) -> None:
+    simulation.agent(2)
+    board.want("scheduler")
+    simulation.advance(4.5)
+    assert [each.word for each in board.take(StateVerdict)] == ["idle"]
+
+
+def test_counters_are_kept_before_the_first_viewer(simulation: Simulation, board: Board) -> None:
+    """The recent rate, and the time of the last end, are known as soon as a viewer subscribes."""
+    simulation.agent(2)
+    client = simulation.client()
+    for _ in range(20):
+        client.submit(5)
+        simulation.advance(1.0)
+    ended_us = board.time_us()
+    simulation.advance(5.0)
+    board.want("scheduler")
+    simulation.advance(4.5)
+    (verdict,) = board.take(StateVerdict)
+    assert verdict.word == "idle"
+    assert abs(verdict.idle_since_us - ended_us) <= 1_000_000

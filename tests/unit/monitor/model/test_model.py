@@ -43,15 +43,6 @@ def test_counters_are_those_of_the_last_message() -> None:
     assert model.scheduler.objects == 9
 
 
-def test_the_start_of_idleness_is_known_if_it_was_observed() -> None:
-    model = Model()
-    since = []
-    for second, number in enumerate((0, 5, 0, 0, 3, 0)):
-        model.take(news("scheduler", scheduler(waiting=number), time_us=NOON_US + second * SECOND), second)
-        since.append(model.idle_since_us and (model.idle_since_us - NOON_US) // SECOND)
-    assert since == [0, 0, 2, 2, 0, 5]
-
-
 def test_a_snapshot_replaces_the_last_one_when_it_is_complete() -> None:
     model = Model()
     first, second, third = (StateClient(bytes([number]) * 8, f"client {number}") for number in (1, 2, 3))

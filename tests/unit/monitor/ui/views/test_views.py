@@ -24,6 +24,7 @@ from scaler.wire.messages.monitor import (
     StateObject,
     StateProcessors,
     StateTask,
+    StateVerdict,
 )
 from scaler.wire.messages.vocabulary import OUTCOMES
 from tests.support import monitored
@@ -80,14 +81,12 @@ def test_the_strip_shows_how_old_the_news_is(hear: Hear) -> None:
     assert (strip["news"], strip["silent"]) == ("old", 7.0)
 
 
-def test_a_cluster_that_works_is_not_called_stuck(hear: Hear) -> None:
-    nobody = waiting(1, "no worker can take it", "tpu=1", places=0)
-    state = hear("scheduler", scheduler(waiting=1), nobody)
+def test_the_strip_shows_the_verdict_of_the_scheduler(hear: Hear) -> None:
+    state = hear("scheduler", scheduler(waiting=1), StateVerdict("no worker can run them", "1 waits: no tpu"))
     strip = frame(state, "live")["strip"]
-    assert (strip["title"], strip["left"]) == ("Stuck: no worker can run them", "never, 1 needs tpu=1")
-    hear("workers", agent(row()))
-    state = hear("scheduler", scheduler(waiting=6, running=1), nobody, waiting(5, running=1, mean_us=1_000_000))
-    strip = frame(state, "live")["strip"]
+    assert (strip["title"], strip["left"]) == ("Stuck: no worker can run them", "")
+    found = StateVerdict("workers", "5 wait: all are busy", "1 needs tpu=1: no worker has it", 6_000_000)
+    strip = frame(hear("scheduler", scheduler(waiting=6, running=1), found), "live")["strip"]
     assert (strip["title"], strip["left"]) == ("Working, bound by workers", "~6 s")
     assert strip["warning"] == "1 needs tpu=1: no worker has it"
 

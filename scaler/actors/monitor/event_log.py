@@ -6,6 +6,8 @@ from collections import deque
 
 from scaler.actors.monitor.board import Shown
 from scaler.actors.vocabulary.events import (
+    CLIENT,
+    NESTED_CLIENT,
     PartRestarted,
     PeerDisconnected,
     PeerIdentity,
@@ -72,4 +74,6 @@ def _subject(role: Role, identity: PeerIdentity) -> str:
         more = f" and {len(names) - _NAMED_MOST} more" if len(names) > _NAMED_MOST else ""
         return f"{role} of {', '.join(names[:_NAMED_MOST])}{more}{f' (of {identity.owner})' if identity.owner else ''}"
     of_whom = f" of {identity.owner}" if identity.owner else ""
-    return f"{role} {identity.label or public_id(identity.peer_id).hex()}{of_whom}"
+    name = identity.label or public_id(identity.peer_id).hex()
+    is_described = role is NESTED_CLIENT and name.startswith("a task ")  # the default name of a client in a task
+    return f"{CLIENT} in {name}{of_whom}" if is_described else f"{role} {name}{of_whom}"

@@ -13,25 +13,24 @@ from scaler.monitor.model.verdict import verdict
 from scaler.monitor.top import grid
 from scaler.monitor.top.details import details_of
 from scaler.monitor.top.grid import Grid
-from scaler.monitor.top.keys import HELP
+from scaler.monitor.top.keys import help_lines
 from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
-from scaler.monitor.top.tables import Table, draw_side, draw_table, scrolled_to, table_of
+from scaler.monitor.top.table import Table, draw_side, draw_table, function_count, scrolled_to, table_of
 from scaler.monitor.top.text import fit, wrapped
-from scaler.monitor.top.view import FAILURES, VIEWS, TopView
+from scaler.monitor.top.view import FAILURES, HOSTS, NUMBERS, VIEWS, WORKERS, TopView
+from scaler.monitor.views.view import View, ViewState
 from scaler.wire.messages.verdicts import IDLE, NO_NEWS, NO_WORKERS, NOT_ABLE
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 USUAL_WIDTH = 80
 WIDE, HIGH = 160, 40
 TABLE_WIDTH = 123
-SHORTCUTS = (
-    "Shortcuts: worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] rss_free[F] free[f]",
-    "           sent[w] queued[d] suspended[s] lag[l]",
-)
 RESTART_SECONDS = 15
 _WARNING = re.compile(r"[\d,]+ needs? ")
 _TABLE_ROWS = 5
 """Panels above the table are shown only if at least this many rows remain for the table."""
+_PANEL_ROWS, _PANELS_WIDTH = 5, 100
+"""The least height and width of a panel below a table that has few rows."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +71,16 @@ def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInpu
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         canvas.put(0, 0, f"Too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}")
         return canvas
-    table = None if view.is_help or view.details else table_of(model, view, _table_width(canvas))
+    state = ViewState(model, moment.now)
+    table = None if view.is_help or view.details else table_of(state, view, _table_width(canvas))
     y = _draw_top(canvas, model, view, moment, table)
     rows = height - y - 2
     if view.is_help:
         _draw_help(canvas, y, rows + 1, view)
     elif view.details:
-        _draw_details(canvas, model, view, y, rows)
+        _draw_details(canvas, state, view, y, rows)
     elif table is not None and model.received_at is not None:
-        _draw_body(canvas, model, view, y, rows, table)
+        _draw_body(canvas, state, view, y, rows, table)
     if _is_silent(model, moment):
         for row in (*range(y - 1), *range(y, height)):
             canvas.fill(row, grid.DIM)
@@ -125,25 +125,34 @@ def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, tab
             key=lambda each: -each[1],
         )
         others = model.functions.get(b"")
-        total = max(len(functions), model.shown_and_total("functions")[1])
         rest = others.waiting + others.running if others else 0
-        draw_line(canvas, y + 1, f"function_id_to_tasks {total}", functions, rest)
+        draw_line(canvas, y + 1, f"function_id_to_tasks {function_count(model)}", functions, rest)
         y += 2
     if y:
         canvas.put(0, y, ("\u2500" if moment.is_unicode else "-") * canvas.width)
         y += 1
-    if has_shortcuts and is_wide:
-        canvas.put(0, y, f"{SHORTCUTS[0]} {SHORTCUTS[1].strip()}")
-        y += 1
-    elif has_shortcuts:
-        canvas.put(0, y, SHORTCUTS[0])
-        canvas.put(0, y + 1, SHORTCUTS[1])
-        y += 2
-    if has_shortcuts and model.stuck.reasons:
-        line = f"{SHORTCUTS[0]} {SHORTCUTS[1].strip()}" if is_wide else SHORTCUTS[1]
-        canvas.put(len(line) + 2, y - 1, f"look stuck: {len(model.stuck.reasons)} [*]", f"{grid.RUNNING}_{grid.BOLD}")
+    if has_shortcuts:
+        y = _draw_shortcuts(canvas, y, model, view)
     _draw_total(canvas, y, model, view, moment, table)
     return y + 1
+
+
+def _draw_shortcuts(canvas: Grid, y: int, model: Model, view: TopView) -> int:
+    """Draw the keys that sort the table, in two lines or one, and how many workers look stuck. Return the next row."""
+    lines = shortcuts(view.table, canvas.width if _is_large(canvas) else USUAL_WIDTH)
+    for number, line in enumerate(lines):
+        canvas.put(0, y + number, line)
+    y += 1 if _is_large(canvas) else 2
+    if model.stuck.reasons:
+        x = len(lines[-1]) + 2 if len(lines) == 2 or _is_large(canvas) else 0
+        canvas.put(x, y - 1, f"look stuck: {len(model.stuck.reasons)} [*]", f"{grid.RUNNING}_{grid.BOLD}")
+    return y
+
+
+def shortcuts(shown: View, width: int) -> list[str]:
+    """Return the keys that sort the rows of a view, as lines: `Shortcuts: worker[n] agt_cpu[C] ...`."""
+    keys = " ".join(f"{each.label.replace(' ', '_')}[{each.key}]" for each in shown.fields if each.key)
+    return wrap(f"Shortcuts: {keys}", width, subsequent_indent=" " * len("Shortcuts: "))
 
 
 def _draw_total(canvas: Grid, y: int, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> None:
@@ -189,7 +198,7 @@ def _total_parts(model: Model, view: TopView, moment: FrameInput, table: Table |
     word, sentence, warning = found.word, found.sentence, found.warning
     count = f"Total {model.worker_count} worker(s)"
     if view.filter and table is not None:
-        count = f"{len(table.lines)} of {table.total} with {view.filter!r}"
+        count = f"{len(table.subjects)} of {table.total} with {view.filter!r}"
     parts = [count + ("" if word == NO_WORKERS else f", {model.busy} busy")]
     if word == IDLE:
         since = found.idle_since_us
@@ -219,24 +228,28 @@ def _draw_advice(canvas: Grid, y: int, moment: FrameInput) -> None:
         canvas.put(0, y + number, fit(f" {line}", canvas.width))
 
 
-def _draw_body(canvas: Grid, model: Model, view: TopView, y: int, rows: int, table: Table) -> None:
+def _draw_body(canvas: Grid, state: ViewState, view: TopView, y: int, rows: int, table: Table) -> None:
     width = _table_width(canvas)
     top, chosen = scrolled_to(view, table, rows)
     draw_table(canvas, table, y, rows, top, chosen)
+    used = 2 + max(len(table.subjects), len(table.view.empty.lines(state)))
+    panels = (rows + 1 - used) // _PANEL_ROWS
     if width < canvas.width:
         for row in range(y, canvas.height - 1):
             canvas.put(width, row, " | ")
-        draw_side(canvas, width + 3, y, canvas.width - width - 3, canvas.height - 1 - y, model)
+        draw_side(canvas, width + 3, y, canvas.width - width - 3, canvas.height - 1 - y, state)
+    elif canvas.width >= _PANELS_WIDTH and panels > 0 and table.view.name in (WORKERS, HOSTS):
+        draw_side(canvas, 0, y + used, canvas.width, rows + 1 - used, state, min(3, panels))
     _draw_hint(canvas, view, table, y)
 
 
 def _draw_hint(canvas: Grid, view: TopView, table: Table, y: int) -> None:
-    if view.filter and table.total and not table.lines:
+    if view.filter and table.total and not table.subjects:
         canvas.put(1, y + 2, f"The filter is {view.filter!r}: press / and then Esc to remove it.")
 
 
-def _draw_details(canvas: Grid, model: Model, view: TopView, y: int, rows: int) -> None:
-    details = details_of(model, view.details[-1])
+def _draw_details(canvas: Grid, state: ViewState, view: TopView, y: int, rows: int) -> None:
+    details = details_of(state, view.details[-1], canvas.width)
     canvas.put(0, y, fit(f"{details.title}   (Esc back)", canvas.width), grid.BOLD)
     view.line = max(0, min(view.line, len(details.lines) - 1))
     parts = [
@@ -252,10 +265,11 @@ def _draw_details(canvas: Grid, model: Model, view: TopView, y: int, rows: int) 
 
 
 def _draw_help(canvas: Grid, y: int, rows: int, view: TopView) -> None:
-    view.line = max(0, min(view.line, len(HELP) - rows))
-    for number, text in enumerate(HELP[view.line : view.line + rows]):
+    lines = help_lines(view.table)
+    view.line = max(0, min(view.line, len(lines) - rows))
+    for number, text in enumerate(lines[view.line : view.line + rows]):
         canvas.put(0, y + number, fit(text, canvas.width))
-    _draw_more(canvas, y + rows - 1, view.line + rows < len(HELP))
+    _draw_more(canvas, y + rows - 1, view.line + rows < len(lines))
 
 
 def _draw_more(canvas: Grid, y: int, is_more: bool) -> None:
@@ -271,8 +285,8 @@ def _draw_keys(canvas: Grid, model: Model, view: TopView) -> None:
         )
         return
     x = 0
-    for number, name in enumerate(VIEWS, 1):
-        text = f"[{number} {name}]" if name == view.name else f"{number} {name}"
+    for name in _names_that_fit(view.name, canvas.width - len(" ?")):
+        text = _name_of(name, view.name)
         failing = name == FAILURES and bool(model.failures)
         style = "_".join(
             part for part in (grid.FAILED if failing else "", grid.BOLD if name == view.name else "") if part
@@ -286,3 +300,17 @@ def _draw_keys(canvas: Grid, model: Model, view: TopView) -> None:
     else:
         text = " ? help" if canvas.width - x >= 6 else " ?"
         canvas.put(max(0, canvas.width - len(text)), y, text)
+
+
+def _name_of(name: str, shown: str) -> str:
+    number = next((key for key, each in NUMBERS.items() if each == name), "")
+    text = f"{number} {name}".strip()
+    return f"[{text}]" if name == shown else text
+
+
+def _names_that_fit(shown: str, width: int) -> list[str]:
+    """Return the names of as many views as fit, and that of the view that is shown."""
+    names = [name for name in VIEWS if name in NUMBERS.values() or name == shown]
+    while len(" ".join(_name_of(name, shown) for name in names)) > width and len(names) > 1:
+        names.remove(next(name for name in reversed(names) if name != shown))
+    return names

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
-from scaler.monitor.columns import SORTED_BY
 from scaler.monitor.top.details import DetailLine
-from scaler.monitor.top.view import CADENCES, HOSTS, VIEWS, WORKERS, Target, TopView
+from scaler.monitor.top.view import CADENCES, NUMBERS, VIEWS, WORKERS, Target, TopView
+from scaler.monitor.views.view import View
 
 _FILTER_MOST = 60
 QUITTING = frozenset({"q", "Q"})
 _ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
 _CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
 """Keys that close the help page and do nothing else there."""
-_SORT_KEYS = {column.key: name for name, column in SORTED_BY.items()}
-_KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event", "job", "object"), strict=True))
 
-
-HELP = (
+_HELP = (
     "scaler_top shows what a cluster does, and changes nothing.   (Esc closes this)",
     "",
-    "1-8, Tab    workers, functions, clients, failures, hosts, events, jobs, objects",
+    *wrap(f"{'1-9, 0, Tab':<11} {', '.join(VIEWS)}", 79, subsequent_indent=" " * 12),
     "arrows k j  move; PgUp PgDn Home End; Left Right scroll the columns",
     "Enter       details: processes of a worker, traceback of a failure, failed rows of a job; Esc back",
     "/           filter by a part of a name, host or function; !part excludes matches",
@@ -34,14 +32,14 @@ HELP = (
     "left        open tasks x their mean duration / workers: an estimate",
     "unassigned  tasks that no worker has;  running  at a worker, queued or executed",
     "busy        workers that execute a task;  *  looks stuck (key *: go to the next)",
-    "agt_        the agent: the process that starts the workers of a host",
-    "cpu rss     of the worker's processes; 100% is one core; k m g t are of 1024",
-    "rss_free    memory that the host has left;     free  how many more tasks fit",
-    "sent        tasks that a worker has;           queued  of these, not started",
-    "suspended   blocked tasks: others run in their place",
-    "lag         a message to the agent and back;   (12s)  silent for this time",
-    "ITL         1 or 0: initialized, has a task, its task waits for others (lock)",
+    "",
 )
+
+
+def help_lines(shown: View) -> list[str]:
+    """Return the help page, with the meaning of the columns of the view that is shown."""
+    columns = [f"{each.label:<11} {each.meaning}" for each in shown.fields if each.in_table and each.meaning]
+    return [*_HELP, f"The columns of {shown.title.lower()}:", *columns]
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,8 @@ def press(view: TopView, key: str, shown: ScreenState) -> bool:
         return False
     if key in _MOVES:
         _move(view, _MOVES[key], shown)
-    elif key in _SORT_KEYS:
-        view.sort_by(_SORT_KEYS[key])
+    elif key in view.table.keys:
+        view.sort_by(view.table.keys[key])
     elif key in _KEYS:
         _KEYS[key](view)
     elif key == "*":
@@ -86,7 +84,7 @@ def _next_marked(view: TopView, shown: ScreenState) -> None:
     if view.name != WORKERS or view.details:
         view.show(WORKERS)
     elif shown.marked:
-        name = HOSTS if view.is_by_host else view.name
+        name = view.table.name
         index = _index(view.selected.get(name), shown.marked)
         view.selected[name] = shown.marked[0 if index is None else (index + 1) % len(shown.marked)]
 
@@ -121,7 +119,7 @@ def _back(view: TopView) -> None:
     elif view.filter:
         view.filter = ""
     else:
-        view.selected.pop(HOSTS if view.is_by_host else view.name, None)
+        view.selected.pop(view.table.name, None)
 
 
 def _pause(view: TopView) -> None:
@@ -161,7 +159,7 @@ def _cadence(step: int) -> Callable[[TopView], None]:
 
 
 _KEYS: dict[str, Callable[[TopView], None]] = {
-    **{str(number): _show(name) for number, name in enumerate(VIEWS, 1)},
+    **{key: _show(name) for key, name in NUMBERS.items()},
     "\t": _next,
     "KEY_TAB": _next,
     "KEY_BTAB": _previous,
@@ -208,7 +206,7 @@ def _move(view: TopView, move: tuple[int, bool], shown: ScreenState) -> None:
         return
     if not shown.keys:
         return
-    name = HOSTS if view.is_by_host else view.name
+    name = view.table.name
     index = _index(view.selected.get(name), shown.keys)
     if index is None:
         index = view.top.get(name, 0) - (1 if step == 1 else 0)
@@ -222,16 +220,17 @@ def _index(key: object, keys: Sequence[object]) -> int | None:
 def _open(view: TopView, shown: ScreenState) -> None:
     if view.details:
         here = shown.lines[view.line].target if view.line < len(shown.lines) else None
-        target = here or next((line.target for line in shown.lines if line.target is not None), None)
+        others = [line.target for line in shown.lines if line.target is not None]
+        target = here or next((each for each in others if each.kind == "task"), others[0] if others else None)
         if target is not None and target not in view.details:
             view.details.append(target)
             view.line = 0
         return
     if not shown.keys:
         return
-    name = HOSTS if view.is_by_host else view.name
+    name = view.table.name
     key = view.selected.get(name)
     if key not in shown.keys:
         key = view.selected[name] = shown.keys[min(view.top.get(name, 0), len(shown.keys) - 1)]
-    view.details = [Target(_KINDS[name], key)]
+    view.details = [Target(view.table.singular, key)]
     view.line = 0

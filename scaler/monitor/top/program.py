@@ -15,8 +15,9 @@ from scaler.monitor.top.details import details_of, topic_of
 from scaler.monitor.top.frame import FrameInput, draw
 from scaler.monitor.top.keys import OF_ROWS, QUITTING, ScreenState, press
 from scaler.monitor.top.screen import Screen
-from scaler.monitor.top.tables import STUCK, table_of
-from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, TopView
+from scaler.monitor.top.table import table_of
+from scaler.monitor.top.view import TopView
+from scaler.monitor.views.view import ViewState
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
@@ -141,8 +142,7 @@ class TopProgram:
                 self._press(key)
 
     def _has_table(self) -> bool:
-        name = self._view.name
-        return (WORKERS if name == HOSTS else name) in self._model.heads
+        return self._model.heads.keys() >= self._view.table.needed_topics
 
     def _read_keys(self) -> bool:
         terminal = self._screen.terminal
@@ -167,8 +167,7 @@ class TopProgram:
         return True
 
     def _topics(self) -> set[str]:
-        shown = {OBJECTS} if self._view.name == OBJECTS else set()
-        return {*TOPICS, *shown, *filter(None, map(topic_of, self._view.details))}
+        return {*TOPICS, *self._view.table.needed_topics, *filter(None, map(topic_of, self._view.details))}
 
     def _model_and_now(self) -> tuple[Model, float]:
         if not self._view.is_paused:
@@ -179,14 +178,13 @@ class TopProgram:
         return self._frozen
 
     def _shown(self) -> ScreenState:
-        model, _ = self._model_and_now()
+        state = ViewState(*self._model_and_now())
         width, height = self._screen.size
         view = self._view
-        lines = details_of(model, view.details[-1]).lines if view.details else ()
-        rows = table_of(model, view, width).lines
-        keys, marked = [line.key for line in rows], [line.key for line in rows if line.mark == STUCK]
+        lines = details_of(state, view.details[-1], width).lines if view.details else ()
+        table = table_of(state, view, width)
         beside = _ROWS_BESIDE_PAGE if view.details or view.is_help else _ROWS_BESIDE_TABLE
-        return ScreenState(keys, lines, max(1, height - beside), marked)
+        return ScreenState(table.keys, lines, max(1, height - beside), table.marked)
 
     def _draw(self) -> None:
         model, now = self._model_and_now()

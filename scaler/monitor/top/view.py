@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-VIEWS = ("workers", "functions", "clients", "failures", "hosts", "events", "jobs", "objects")
-WORKERS, FUNCTIONS, CLIENTS, FAILURES, HOSTS, EVENTS, JOBS, OBJECTS = VIEWS
+from scaler.monitor.views import catalog
+from scaler.monitor.views.rows import turned
+from scaler.monitor.views.view import View
+
+WORKERS, FAILURES, HOSTS = "workers", "failures", "hosts"
+VIEWS = tuple(catalog.VIEWS)[:12]
+"""The names of the views of the terminal. The first ten have the keys 1 to 9 and 0."""
+NUMBERS = dict(zip("1234567890", VIEWS, strict=False))
 CADENCES = (0.5, 1.0, 2.0, 5.0)
 
 
@@ -15,7 +21,7 @@ class Target:
     """A thing whose details can be shown."""
 
     kind: str
-    """worker, function, client, failure, host, event, job, object or task"""
+    """the `singular` of a view, such as worker or task"""
     key: Any
 
 
@@ -24,14 +30,14 @@ class TopView:
     """The user's choices. A selection names a thing, not a row, so the thing stays selected when the order changes."""
 
     name: str = WORKERS
-    sort: str = "name"
-    is_reversed: bool = False
+    sorts: dict[str, str] = field(default_factory=dict)
+    """by view: the chosen order of its rows, as in `View.sort`"""
     filter: str = ""
     is_typing: bool = False
     selected: dict[str, object] = field(default_factory=dict)
-    """by view: the key of the chosen row"""
+    """by table: the key of the chosen row"""
     top: dict[str, int] = field(default_factory=dict)
-    """by view: the position of the first visible row"""
+    """by table: the position of the first visible row"""
     column: int = 0
     """the number of columns scrolled out of view"""
     details: list[Target] = field(default_factory=list)
@@ -51,12 +57,16 @@ class TopView:
         self.line = 0
         self.is_help = False
 
-    def sort_by(self, column: str) -> None:
-        """Sort by a column. If the rows are already sorted by this column, reverse the order."""
-        self.is_reversed = not self.is_reversed if column == self.sort else False
-        self.sort = column
+    @property
+    def table(self) -> View:
+        """The view whose rows are shown: the hosts also if workers are shown by host."""
+        return catalog.VIEWS[HOSTS if self.name == WORKERS and self.by_host else self.name]
 
     @property
-    def is_by_host(self) -> bool:
-        """Whether each row shows a host."""
-        return self.name == HOSTS or (self.name == WORKERS and self.by_host)
+    def sort(self) -> str:
+        """The order of the rows."""
+        return self.sorts.get(self.name, self.table.sort)
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column. If the rows are already sorted by this column, reverse the order."""
+        self.sorts[self.name] = turned(self.table, self.sort, column)

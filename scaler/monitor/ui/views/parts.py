@@ -8,11 +8,12 @@ from functools import cache
 from typing import Any, TypeVar
 
 from scaler.monitor import units
-from scaler.monitor.columns import BY_NAME
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import WorkerView, percentile_us
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
+from scaler.monitor.views.view import ViewState
+from scaler.monitor.views.workers import WORKERS
 from scaler.wire.messages.monitor import StateFunction, StateTask
 from scaler.wire.messages.vocabulary import FAILED, FAILURES
 
@@ -85,7 +86,7 @@ def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None 
     return {
         "key": worker_key(worker.key),
         "host": worker.host,
-        **{name: column.plain(worker) for name, column in BY_NAME.items()},
+        **{each.name: each.value(ViewState(model), worker) for each in WORKERS.fields if each.in_table},
         "seen": worker.seen_seconds,
         "function": model.function_name(worker.function) if worker.function else "",
         "running": worker.running_ms / 1000 if worker.is_busy else None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.columns import matches
 from scaler.monitor.model.workers import run_counts
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import function_row, outcome, page_of, plain, task_row
+from scaler.monitor.views.rows import matches
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
 from scaler.wire.messages.vocabulary import FAILED

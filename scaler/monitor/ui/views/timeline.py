@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.columns import matches
 from scaler.monitor.ui.bins import POINTS
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import outcome, worker_key
 from scaler.monitor.units import natural
+from scaler.monitor.views.rows import matches
 
 LANES_MOST = 60
 TASKS_MOST = 400

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.columns import BY_NAME, SORTED_BY, in_order, matches, rows_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import ProcessorView
 from scaler.monitor.ui.feed import FeedState
@@ -12,12 +11,20 @@ from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, 
 from scaler.monitor.ui.views.parts import page_of, plain, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.units import natural
+from scaler.monitor.views.rows import FLAG, in_order, matches
+from scaler.monitor.views.view import ViewState
+from scaler.monitor.views.workers import WORKERS
 
 TASKS_MOST = 50
 
 _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", "agent_cpu", "rss_free", "marks")
 """The columns in the order of the page. The column `agent_cpu` also shows the memory of the agent."""
-_SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
+_SENT_COLUMNS = [
+    {"name": each.name, "title": each.heading, "unit": "lag" if each.name == "lag" else each.type.name}
+    for name in _COLUMNS
+    for each in WORKERS.fields
+    if each.name == name
+]
 
 
 def worker_table(state: FeedState, request: PageRequest, now: float) -> dict[str, Any]:
@@ -26,14 +33,16 @@ def worker_table(state: FeedState, request: PageRequest, now: float) -> dict[str
     wanted = request.text("filter")
     order = request.text("sort") or "flag"
     flagged, is_reversed = model.stuck.reasons, request.flag("reverse")
-    rows = rows_of((each for each in model.workers if matches(wanted, (each.name, each.host))), flagged)
-    if order == "flag":
-        rows.sort(key=lambda row: (not row.is_stuck, natural(row.name)), reverse=is_reversed)
-    elif order in SORTED_BY:
-        rows = in_order(rows, order, is_reversed)
-    else:
+    column = WORKERS.field(order)
+    if column is None and order != FLAG:
         raise PageRequestError("there is no such column")
-    workers = [row.workers[0] for row in rows]
+    is_down = is_reversed != (column is not None and column.type.is_number)
+    workers = in_order(
+        WORKERS,
+        ViewState(model),
+        [each for each in model.workers if matches(wanted, (each.name, each.host))],
+        f"-{order}" if is_down else order,
+    )
     kept = request.number_of("kept", 60, 0, 3600)
     left = {worker.key: now - at for worker, at in state.departed.values() if now - at < kept}
     departed = [

@@ -26,6 +26,7 @@ from scaler.monitor.views.view import (
     hidden,
     known,
     scaled,
+    total_of,
 )
 from scaler.monitor.views.work import word_of
 from scaler.wire.messages.monitor import StateClient, StateEvent, StateFailure, StateObject
@@ -78,6 +79,7 @@ CLIENTS = View(
     labels=(("client", lambda each: each.client.hex()), ("label", lambda each: each.label),
             ("owner", lambda each: each.owner)),
     parts=(Part(TABLE, "tasks", _tasks_of_client, "tasks", ("client", "owner"), most=50),),
+    total=total_of("clients"),
 )  # fmt: skip
 
 # -------------------------------------------------------------------------------------------------------- failures
@@ -130,6 +132,7 @@ FAILURES = View(
             if each and word_of(task.state) == "failed" and task.function == each.function
             and state.model.failure_of(task) is each], "tasks", ("function",), most=20),
     ),
+    total=total_of("failures"),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------- events
@@ -154,6 +157,7 @@ EVENTS = View(
     mark=lambda _, each: BAD if each.kind in _BAD_EVENTS else FINE,
     at=lambda each: each.time_us / 1e6,
     heading=lambda _, __, each: f"event {each.kind}" if each else "event",
+    total=total_of("events"),
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------- objects
@@ -189,6 +193,7 @@ OBJECTS = View(
     less=("owner", "readers", "copies", "where"),
     mark=lambda state, each: LOST if _place(state, each) == "lost" else FINE,
     heading=lambda state, _, each: _object_name(state, each) if each else "object",
+    total=total_of("objects"),
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------- the scheduler, counters

@@ -8,10 +8,7 @@ from typing import Any
 
 from scaler.monitor.units import natural
 from scaler.monitor.views.field_types import NAME, FieldType
-from scaler.monitor.views.view import STUCK, View, ViewState
-
-FLAG = "flag"
-"""The order that has subjects which look stuck first, and then names."""
+from scaler.monitor.views.view import FLAG, STUCK, View, ViewState
 
 
 @dataclass(frozen=True)
@@ -65,14 +62,14 @@ def in_order(view: View, state: ViewState, subjects: Sequence[Any], sort: str) -
     if name == FLAG:
         named = sorted(subjects, key=lambda each: natural(view.name_of(state, each)))
         marked = sorted(named, key=lambda each: view.mark(state, each) != STUCK, reverse=is_down)
-        return sorted(marked, key=view.group)
+        return sorted(marked, key=lambda each: view.group(state, each))
     column = view.field(name)
     if column is None:
         raise KeyError(name)
     values = [(_comparable(column.type, column.value(state, each)), each) for each in subjects]
     with_value = sorted((pair for pair in values if pair[0] is not None), key=lambda pair: pair[0], reverse=is_down)
     ordered = [each for _, each in with_value] + [each for value, each in values if value is None]
-    return sorted(ordered, key=view.group)
+    return sorted(ordered, key=lambda each: view.group(state, each))
 
 
 def _comparable(kind: FieldType, value: Any) -> Any:

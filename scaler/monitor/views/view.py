@@ -5,6 +5,7 @@ A view has no state: its functions take a `ViewState` and a subject, which is an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,8 @@ from scaler.wire.messages.monitor import StateEvent, StateFailure
 GAUGE, COUNTER = "gauge", "counter"
 STUCK, BAD, LOST, FINE = "*", "!", "x", " "
 """The marks of subjects: looks stuck; has failures; is lost or gone; none of these."""
+FLAG = "flag"
+"""The order that has subjects which look stuck first, and then names."""
 WorkerKey = tuple[bytes, int]
 
 
@@ -134,6 +137,8 @@ class Empty:
 
     text: str
     command: str = ""
+    more: str = ""
+    """a further sentence for the page"""
     loading: str = ""
     """the topic whose first message is awaited; until then, the text is `Loading.`"""
 
@@ -141,8 +146,15 @@ class Empty:
         """Return the text as lines."""
         if self.loading and self.loading not in state.model.heads:
             return ["Loading."]
-        address = state.model.scheduler.address if state.model.scheduler else "ADDRESS"
-        return [*self.text.splitlines(), *filter(None, [self.command.replace("ADDRESS", address or "ADDRESS")])]
+        return [*self.text.splitlines(), *filter(None, [self.command_for(state)])]
+
+    def command_for(self, state: ViewState) -> str:
+        """Return the command with the address of the scheduler, if that is known."""
+        address = state.model.scheduler.address if state.model.scheduler else ""
+        return self.command.replace("ADDRESS", address or "ADDRESS")
+
+
+_HEX = re.compile("(?:[0-9a-f]{2})+")
 
 
 def _key_as_id(key: Any) -> str:
@@ -182,7 +194,7 @@ class View:
     """returns why a subject is marked, in words"""
     gone_seconds: Callable[[ViewState, Any], float | None] = lambda *_: None
     """returns since when a subject is gone; None if it is present"""
-    group: Callable[[Any], int] = lambda _: 0
+    group: Callable[[ViewState, Any], int] = lambda *_: 0
     """returns a number that sorts before any column: rows of group 1 come after all of group 0"""
     at: Callable[[Any], float] | None = None
     """returns the time of a subject, by which the page filters, in seconds since 1970; 0: unknown"""
@@ -197,6 +209,10 @@ class View:
     """the labels of metrics"""
     metrics_most: int = 256
     """the most subjects that have metrics"""
+    page_sort: str = ""
+    """the usual order on the page, if it is another one"""
+    total: Callable[[ViewState], int] = lambda _: 0
+    """returns the number of subjects in the cluster, if the scheduler reports only some of them"""
     report: str = ""
     """the name of the rows in `scaler_top --once --json`; by default the name of the view"""
     note: Callable[[ViewState], str] = lambda _: ""
@@ -225,6 +241,10 @@ class View:
         """Return the key of a subject as text."""
         return _key_as_id(key)
 
+    def key_of(self, identity: str) -> Any:
+        """Return the key of an unknown subject from its id; None if this is no id, or its parts are unknown, too."""
+        return bytes.fromhex(identity) if self.detail_topic.endswith("/") and _HEX.fullmatch(identity) else None
+
     def name_of(self, state: ViewState, subject: Any) -> str:
         """Return the name of a subject: its first field."""
         return str(self.fields[0].value(state, subject) or "")
@@ -244,9 +264,9 @@ class View:
         return self.detail_topic + self.id_of(key) if self.detail_topic.endswith("/") else self.detail_topic
 
 
-def model_of(name: str) -> Callable[[ViewState, Any], Any]:
-    """Return a function that returns an attribute of a subject."""
-    return lambda _, each: getattr(each, name)
+def total_of(topic: str) -> Callable[[ViewState], int]:
+    """Return a function that returns how many things of a topic the scheduler has."""
+    return lambda state: state.model.shown_and_total(topic)[1]
 
 
 _SCALES = {"us": 1e6, "ms": 1e3, "permille": 1e3}

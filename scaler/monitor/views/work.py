@@ -28,6 +28,7 @@ from scaler.monitor.views.view import (
     hidden,
     known,
     scaled,
+    total_of,
 )
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateFunction, StateGraph, StateJob, StateTask
@@ -132,7 +133,7 @@ FUNCTIONS = View(
     "-open", Empty("No function has had open tasks since scaler_top started."), "This function no longer has tasks.",
     less=("running", "success", "p95", "waits", "failed"),
     mark=lambda _, each: BAD if _failed(each) else FINE,
-    group=lambda each: not each.function,
+    group=lambda _, each: not each.function,
     texts=lambda state, each: (each.name, each.asks, _waits_for(state, each)),
     parts=(
         Part(TABLE, "runs at", _runs_at, "workers", ("function",), "-running"),
@@ -141,6 +142,7 @@ FUNCTIONS = View(
         Part(TABLE, "tasks", _of_function("tasks"), "tasks", ("function",), most=50),
     ),
     labels=(("function", lambda each: each.function.hex() or "others"), ("name", lambda each: each.name)),
+    total=total_of("functions"),
 )  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------------- tasks
@@ -204,13 +206,13 @@ TASKS = View(
               "d"),
         Field("submitted", CLOCK, known("submitted_us"), "Submitted", "when it was submitted", width=9, key="u"),
         Field("waited", SECONDS, _waited, "Waited", "from its submission until its last run began", width=6, key="w"),
-        fact("started", CLOCK, known("started_us"), "Started", "when its last run began"),
+        hidden("started", CLOCK, known("started_us"), "Started", "when its last run began"),
         fact("ended", CLOCK, known("ended_us"), "Ended", "when it ended"),
         Field("worker", NAME, known("worker"), "Worker", "the worker of its last run", width=12,
               link=("workers", lambda state, each: next(
                   (worker.key for worker in state.model.workers if worker.name == each.worker), None))),
-        fact("attempt", COUNT, known("attempt"), "Try", "how many runs have been started", "try"),
-        fact("cpu", SECONDS, known("cpu_us"), "Processor", "processor time of its last run"),
+        hidden("attempt", COUNT, known("attempt"), "Try", "how many runs have been started", "try"),
+        hidden("cpu", SECONDS, known("cpu_us"), "Processor", "processor time of its last run"),
         Field("peak", BYTES, known("peak_bytes"), "Peak memory", "the most memory of its last run", "most", 6, "m"),
         fact("client", NAME, _client_of, "Client", "the client that submitted it",
               link=("clients", lambda state, each: each.client in state.model.clients and each.client)),
@@ -228,7 +230,7 @@ TASKS = View(
     at=lambda each: (each.ended_us or each.started_us or each.submitted_us) / 1e6,
     texts=lambda _, each: (each.name, each.function_name, each.worker, each.reason, each.task.hex(), each.owner,
                            each.client_label),
-    heading=lambda _, key, __: f"task #{key.hex()}",
+    heading=lambda _, key, __: f"task #{key.hex()}" if key else "task",
     note=lambda state: f"{len(state.model.tasks):,} of {sum(state.model.outcomes.values()):,} ended tasks are kept",
     parts=(
         Part(TEXT_BLOCK, "traceback", _traceback(is_own=True)),
@@ -298,12 +300,12 @@ GRAPHS = View(
         Field("nodes", COUNT, scaled("nodes"), "Tasks", "the number of its tasks", "tasks", 7, "m"),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has", width=7, key="w"),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers", width=7, key="r"),
-        fact("success", COUNT, scaled("success"), "Success", "tasks that have succeeded"),
+        hidden("success", COUNT, scaled("success"), "Success", "tasks that have succeeded"),
         Field("failed", COUNT, scaled("failed"), "Failed", "tasks that have failed", "fail", 6, "f", bad=True),
-        fact("canceled", COUNT, scaled("canceled"), "Canceled", "tasks that were canceled"),
+        hidden("canceled", COUNT, scaled("canceled"), "Canceled", "tasks that were canceled"),
         Field("duration", SECONDS, _graph_time, "Time", "from its submission to its end, or until now", "took", 6),
         Field("submitted", CLOCK, known("submitted_us"), "Submitted", "when it was submitted", width=9, key="u"),
-        fact("ended", CLOCK, known("ended_us"), "Ended", "when it ended"),
+        hidden("ended", CLOCK, known("ended_us"), "Ended", "when it ended"),
         fact("client", NAME, _client_of, "Client", "the client that submitted it",
               link=("clients", lambda state, each: each.client in state.model.clients and each.client)),
         Field("owner", NAME, known("owner"), "Owner", "the user of its client", width=10, key="o"),
@@ -311,13 +313,14 @@ GRAPHS = View(
     "-submitted", Empty("No graph has been submitted: client.get({...}, [...]) does."), "This graph is not kept.",
     detail_topic="graph/",
     less=("owner", "submitted", "duration", "waiting", "running"),
-    group=lambda each: bool(each.ended_us),
+    group=lambda _, each: bool(each.ended_us),
     mark=lambda _, each: BAD if each.failed else FINE,
     at=lambda each: (each.ended_us or each.submitted_us) / 1e6,
     parts=(
         Part(TABLE, "tasks, those that took longest first",
              lambda state, key, _: state.model.nodes.get(key, {}).values(), "nodes", (), "-duration"),
     ),
+    total=total_of("graphs"),
 )  # fmt: skip
 
 NODES = View(
@@ -366,7 +369,7 @@ JOBS = View(
         Field("rows", COUNT, scaled("rows"), "Rows", "rows so far;  4,096+  more will be submitted", width=9, key="r",
               shown=_kept_rows),
         Field("failed", COUNT, scaled("failed"), "Failed", "rows that have failed", "fail", 6, "f", bad=True),
-        fact("open", COUNT, lambda _, each: each.rows - each.done - each.failed, "Open", "rows that have not ended"),
+        hidden("open", COUNT, lambda _, each: each.rows - each.done - each.failed, "Open", "rows that have not ended"),
         hidden("handed_out", COUNT, scaled("said"), "Handed out", "rows that were submitted as tasks", "handed out",
                old=("said",)),
         Field("rate", COUNT, lambda state, each: state.model.job_rates.per_second(each), "Rows/s",
@@ -383,15 +386,16 @@ JOBS = View(
         fact("function", NAME, known("function_name"), "Function", "the function of its rows",
               link=("functions", lambda state, each: next(
                   (key for key, one in state.model.functions.items() if one.name == each.function_name), None))),
-        fact("created", CLOCK, known("created_us"), "Created", "when it was created"),
-        fact("changed", CLOCK, known("changed_us"), "Changed", "when its last row ended"),
+        hidden("created", CLOCK, known("created_us"), "Created", "when it was created"),
+        hidden("changed", CLOCK, known("changed_us"), "Changed", "when its last row ended"),
     ),
     "-changed", Empty("No jobs: client.map(price, rows, job=...) and client.start(...) create them\n"
                       "at a scheduler with --keep FOLDER."),
     "This job was deleted.", less=("program", "owner", "age", "size", "rate", "failed"),
     mark=lambda _, each: BAD if each.failed else FINE,
-    group=lambda each: each.state not in (OPEN, PAUSED),
+    group=lambda _, each: each.state not in (OPEN, PAUSED),
     parts=(Part(TEXT_BLOCK, "rows that have failed", _failed_rows),),
+    total=total_of("jobs"),
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------- waiting

@@ -15,6 +15,7 @@ from scaler.monitor.views.field_types import BYTES, COUNT, NAME, SECONDS, SHARE,
 from scaler.monitor.views.view import (
     COUNTER,
     FINE,
+    FLAG,
     GAUGE,
     LANE,
     LOST,
@@ -225,7 +226,7 @@ WORKERS = View(
     detail_topic="processors", less=_LESS, first_width=11, first_most=36,
     mark=lambda state, each: STUCK if each.key in state.model.stuck.reasons
     else LOST if each.key in state.departed else FINE,
-    flag=_reason,
+    flag=_reason, group=lambda state, each: each.key in state.departed,
     gone_seconds=lambda state, each: state.departed[each.key][1] if each.key in state.departed else None,
     texts=lambda state, each: (each.name, each.host, state.model.function_name(each.function)),
     parts=(
@@ -236,6 +237,8 @@ WORKERS = View(
     labels=(("agent", lambda each: each.agent.agent.hex()), ("host", lambda each: each.host),
             ("worker", lambda each: each.name)),
     metrics_most=WORKERS_MOST,
+    page_sort=FLAG,
+    total=lambda state: state.model.worker_count,
 )  # fmt: skip
 
 

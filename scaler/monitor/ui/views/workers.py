@@ -11,8 +11,8 @@ from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, 
 from scaler.monitor.ui.views.parts import page_of, plain, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.units import natural
-from scaler.monitor.views.rows import FLAG, in_order, matches
-from scaler.monitor.views.view import ViewState
+from scaler.monitor.views.rows import in_order, matches
+from scaler.monitor.views.view import FLAG, ViewState
 from scaler.monitor.views.workers import WORKERS
 
 TASKS_MOST = 50

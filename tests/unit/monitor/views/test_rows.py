@@ -7,8 +7,8 @@ from scaler.monitor.top.keys import ScreenState, press
 from scaler.monitor.top.table import laid_out, table_of
 from scaler.monitor.top.view import TopView
 from scaler.monitor.views.catalog import VIEWS
-from scaler.monitor.views.rows import FLAG, Wanted, chosen, in_order, matches, page_of
-from scaler.monitor.views.view import ViewState
+from scaler.monitor.views.rows import Wanted, chosen, in_order, matches, page_of
+from scaler.monitor.views.view import FLAG, ViewState
 from scaler.monitor.views.workers import HOSTS, WORKERS
 from scaler.wire.messages.monitor import StateTask
 from tests.support.monitored import NOON_US, agent, news, row

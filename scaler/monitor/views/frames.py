@@ -1,0 +1,224 @@
+"""Frames: a view, or the details of a subject, as plain data for JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from scaler.monitor.views.catalog import VIEWS
+from scaler.monitor.views.field_types import FieldType
+from scaler.monitor.views.rows import Wanted, chosen, page_of
+from scaler.monitor.views.view import FINE, FLAG, HISTOGRAM, LANE, TABLE, TEXT_BLOCK, Field, Part, View, ViewState
+
+ROWS_MOST, ROWS_USUAL = 100, 50
+"""The most rows of a frame, and the usual number."""
+NARROW_COLUMNS = 2
+"""How many of the columns that a narrow terminal leaves out are shown by a narrow page: those left out last."""
+EXPORTED_MOST = 10_000
+"""The most rows of a file."""
+_TEXT_CHARACTERS, _NUMBER_MOST = 300, 2**40
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of texts that a spreadsheet would take for a formula."""
+
+
+class ViewRequestError(ValueError):
+    """A frame was requested with invalid arguments."""
+
+
+def wanted_of(view: View, args: Mapping[str, Any]) -> Wanted:
+    """Return the wanted rows from the arguments of a request; numbers may be texts, as in a query.
+
+    Raises:
+        ViewRequestError: if an argument is invalid, or the view has no such column.
+    """
+    texts = {name: _text(args, name) for name in ("filter", "sort", "owner", "state")}
+    column = texts["sort"].removeprefix("-")
+    if column and column != FLAG and view.field(column) is None:
+        raise ViewRequestError(f"{view.name} has no column {column}")
+    return Wanted(**texts, start=_number(args, "start", 0), end=_number(args, "end", 0))
+
+
+def _text(args: Mapping[str, Any], name: str) -> str:
+    value = args.get(name, "")
+    if not isinstance(value, str) or len(value) > _TEXT_CHARACTERS:
+        raise ViewRequestError(f"{name} must be a short text")
+    return value
+
+
+def _number(args: Mapping[str, Any], name: str, default: int) -> int:
+    value = args.get(name, default)
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ViewRequestError(f"{name} must be a whole number")
+    return max(0, min(number, _NUMBER_MOST))
+
+
+def frame(view: View, state: ViewState, args: Mapping[str, Any], most: int = ROWS_MOST) -> dict[str, Any]:
+    """Return the requested rows of a view, for the page and for `/view/NAME.json`.
+
+    Args:
+        args: filter, sort (`-time`: descending), owner, state, start, end, offset and limit, all optional.
+        most: the most rows.
+
+    Raises:
+        ViewRequestError: if an argument is invalid.
+    """
+    wanted = wanted_of(view, args)
+    sort = wanted.sort or view.page_sort or view.sort
+    subjects = list(view.rows(state))
+    rows = chosen(view, state, replace(wanted, sort=sort), subjects)
+    limit = max(1, min(_number(args, "limit", ROWS_USUAL), most))
+    shown, offset = page_of(rows, _number(args, "offset", 0), limit)
+    columns = [each for each in view.fields if each.on_page]
+    return _framed(view, state, columns, shown, sort) | {
+        "total": len(rows),
+        "all": max(view.total(state), len(subjects)),
+        "offset": offset,
+        "note": view.note(state),
+    }
+
+
+def _framed(
+    view: View, state: ViewState, columns: Sequence[Field], subjects: Iterable[Any], sort: str
+) -> dict[str, Any]:
+    return {
+        "view": view.name,
+        "columns": [_column(view, each) for each in columns],
+        "rows": [row(view, state, columns, each) for each in subjects],
+        "sort": sort,
+        "empty": {"text": view.empty.text, "command": view.empty.command_for(state), "more": view.empty.more},
+    }
+
+
+def _column(view: View, column: Field) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "title": column.heading,
+        "meaning": column.meaning,
+        "type": column.type.name,
+        "link": column.link[0] if column.link else None,
+        "narrow": column.in_table and column.name not in view.less[:-NARROW_COLUMNS],
+        "sort": True,
+        "bad": column.bad,
+    }
+
+
+def row(view: View, state: ViewState, columns: Iterable[Field], subject: Any) -> dict[str, Any]:
+    """Return a subject as plain values: its id, these columns, and where their values lead."""
+    values: dict[str, Any] = {"id": view.id_of(view.key(subject))}
+    links = {}
+    for column in columns:
+        values[column.name] = column.type.plain(column.value(state, subject))
+        target = link_of(column, state, subject)
+        if target is not None:
+            links[column.name] = target[1]
+    mark, flag, gone = view.mark(state, subject), view.flag(state, subject), view.gone_seconds(state, subject)
+    extra = {"mark": mark if mark != FINE else "", "flag": flag, "links": links}
+    values |= {name: value for name, value in extra.items() if value}
+    return values if gone is None else values | {"gone": gone}
+
+
+def link_of(column: Field, state: ViewState, subject: Any) -> tuple[str, str] | None:
+    """Return the view and the id that a value leads to; None if it leads nowhere."""
+    if column.link is None:
+        return None
+    name, key_of = column.link
+    key = key_of(state, subject)
+    return (name, VIEWS[name].id_of(key)) if key else None
+
+
+def detail(view: View, state: ViewState, identity: str) -> dict[str, Any]:
+    """Return the details of a subject, which is found by id or by name; its parts may be known if it is not."""
+    subject = _found(view, state, identity)
+    key = view.key_of(identity) if subject is None else view.key(subject)
+    whole = None if subject is None else row(view, state, view.fields, subject)
+    title = view.title_of(state, key, subject)
+    parts = [_part(state, each, each.of(state, key, subject)) for each in (view.parts if key is not None else ())]
+    return {
+        "view": view.name,
+        "title": title,
+        "subject": whole,
+        view.singular: whole,
+        "facts": [] if subject is None else _facts(view, state, subject, title),
+        "parts": [each for each in parts if each is not None],
+        "empty": {"text": view.gone, "command": "", "more": ""},
+    }
+
+
+def _found(view: View, state: ViewState, identity: str) -> Any:
+    subjects = list(view.rows(state))
+    by_id = (each for each in subjects if view.id_of(view.key(each)) == identity)
+    by_name = (each for each in subjects if view.name_of(state, each) == identity)
+    return next(by_id, None) or next(by_name, None)
+
+
+def _facts(view: View, state: ViewState, subject: Any, title: str) -> list[list[Any]]:
+    """Return heading, type, value, link (view and id, or None) and whether the value is bad, for each field."""
+    facts = [each for each in view.fields if each.is_fact]
+    is_named = view.name_of(state, subject) in title
+    found = []
+    for each in facts[is_named:]:
+        value = each.type.plain(each.value(state, subject))
+        found.append([each.heading, each.type.name, value, link_of(each, state, subject), bool(each.bad and value)])
+    return found
+
+
+def _part(state: ViewState, part: Part, content: Any) -> dict[str, Any] | None:
+    found = _PARTS[part.kind](state, part, content)
+    return {"kind": part.kind, "title": part.title} | found if found else None
+
+
+def _table(state: ViewState, part: Part, subjects: Iterable[Any]) -> dict[str, Any] | None:
+    view = VIEWS[part.view]
+    rows = chosen(view, state, Wanted(sort=part.sort), list(subjects))
+    if not rows and not part.is_always:
+        return None
+    columns = [each for each in view.fields if each.on_page and each.name not in part.without]
+    table = _framed(view, state, columns, rows[: part.most], part.sort or view.sort)
+    return {"table": table | {"total": len(rows), "all": len(rows), "offset": 0, "note": ""}}
+
+
+def _buckets(_state: ViewState, _part: Part, counts: Sequence[int]) -> dict[str, Any] | None:
+    """Return the limit in seconds and the number of runs for each bucket between the first and the last with runs."""
+    used = [number for number, amount in enumerate(counts) if amount]
+    span = range(used[0], used[-1] + 1) if used else ()
+    return {"buckets": [[(1 << number) / 1e6, counts[number]] for number in span]} if used else None
+
+
+def _text_block(_state: ViewState, _part: Part, text: str) -> dict[str, Any] | None:
+    return {"text": text} if text else None
+
+
+def _lane(_state: ViewState, _part: Part, lane: dict[str, Any] | None) -> dict[str, Any] | None:
+    return lane
+
+
+_PARTS: dict[str, Callable[[ViewState, Part, Any], dict[str, Any] | None]] = {
+    TABLE: _table,
+    TEXT_BLOCK: _text_block,
+    HISTOGRAM: _buckets,
+    LANE: _lane,
+}
+
+
+def as_csv(view: View, state: ViewState, args: Mapping[str, Any]) -> str:
+    """Return the wanted rows of a view as CSV, with all fields; arguments as in `frame`, without offset and limit."""
+    wanted = wanted_of(view, args)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(["id", *(each.name for each in view.fields)])
+    for subject in chosen(view, state, wanted)[:EXPORTED_MOST]:
+        values = [_csv_value(each.type, each.value(state, subject)) for each in view.fields]
+        writer.writerow([view.id_of(view.key(subject)), *values])
+    return text.getvalue()
+
+
+def _csv_value(kind: FieldType, value: Any) -> str:
+    text = kind.csv(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

@@ -10,6 +10,7 @@ import sys
 from scaler.cli import options
 from scaler.cli.terminal import drop_output, ends_in_order, fail, say, say_lines
 from scaler.config import ConfigError
+from scaler.monitor import report
 from scaler.monitor.record import record, summary_of
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.frame import silence_advice
@@ -84,7 +85,10 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("--seconds is for a trace: add --trace FILE")
     try:
         subscriber = Subscriber(
-            arguments.address, TOPICS, key_file=arguments.key_file, trust_users=arguments.trust_users
+            arguments.address,
+            {*TOPICS, *(report.TOPICS if arguments.json else ())},
+            key_file=arguments.key_file,
+            trust_users=arguments.trust_users,
         )
     except ConfigError as error:
         parser.error(str(error))

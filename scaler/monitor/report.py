@@ -1,121 +1,82 @@
-"""The model as plain data for programs: what `scaler_top --once --json` prints. Ids are hexadecimal."""
+"""The views as plain data for programs: what `scaler_top --once --json` prints. Ids are hexadecimal."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.values import values_by_host
 from scaler.monitor.model.verdict import verdict
-from scaler.monitor.model.workers import WorkerView, percentile_us
+from scaler.monitor.views.catalog import OF_DETAILS, VIEWS
+from scaler.monitor.views.cluster import SCHEDULER
+from scaler.monitor.views.frames import plain_row
+from scaler.monitor.views.rows import Wanted, chosen
+from scaler.monitor.views.view import View, ViewState
+from scaler.monitor.views.work import FUNCTIONS
+from scaler.monitor.views.workers import HOSTS
+
+TOPICS = frozenset({"objects", "graphs", "processors", "tasks"})
+"""The topics whose rows only programs get, besides those of the first screen."""
+_SCALES = {"us": 1e6, "ms": 1e3, "permille": 1e3}
 
 
 def report(model: Model, now: float) -> dict[str, Any]:
-    """Return the present state of a model. Unknown values are None."""
+    """Return the present state of a model. Unknown values, and rows that have not arrived, are None."""
+    state = ViewState(model, now)
     found = verdict(model, now)
-    state = model.scheduler
+    scheduler = model.scheduler
+    rows = {
+        view.report or view.name: _rows(view, state)
+        for name, view in VIEWS.items()
+        if name not in OF_DETAILS and view is not SCHEDULER
+    }
     return {
         "time_us": model.received_us,
         "verdict": found.word,
         "advice": found.sentence,
         "warning": found.warning,
         "left_seconds": model.left_seconds,
-        "scheduler": _scheduler(model),
+        "scheduler": _scheduler(state),
         "tasks": {
-            "unassigned": state.waiting if state else None,
-            "running": state.running if state else None,
+            "unassigned": scheduler.waiting if scheduler else None,
+            "running": scheduler.running if scheduler else None,
             **model.outcomes,
             "per_second": model.rates.tasks,
             "waiting_for": model.reasons,
             "ended": model.ended,
         },
-        "waiting": _waiting(model),
         "sent": model.sent,
         "received": model.received,
-        "clients": _clients(model),
-        "functions": _functions(model),
-        "failures": _failures(model),
-        "values": {host: asdict(values) for host, values in values_by_host(model.agents.values()).items()},
-        "workers": [_worker(model, worker) for worker in model.workers],
+        "values": {each["name"]: {name: each[name] for name, *_ in _older(HOSTS)} for each in rows["hosts"] or ()},
         "workers_total": model.worker_count,
+        **rows,
     }
 
 
-def _fields(each: Any, *names: str) -> dict[str, Any]:
-    return {name: getattr(each, name) for name in names}
-
-
-def _scheduler(model: Model) -> dict[str, Any] | None:
-    state = model.scheduler
-    if state is None:
+def _rows(view: View, state: ViewState) -> list[dict[str, Any]] | None:
+    is_known = state.model.heads.keys() >= view.needed_topics or not view.needed_topics & TOPICS
+    if not is_known:
         return None
-    return {
-        "id": model.scheduler_id.hex(),
-        "address": state.address,
-        "version": state.package_version,
-        **_fields(state, "started_us", "cpu_permille", "rss_bytes"),
-        "rss_free_bytes": state.free_bytes,
-        "loop_lag_us": state.lag_most_us,
-        **_fields(state, "objects", "object_bytes", "shared_bytes"),
-    }
+    older = _older(view)
+    return [_row(view, state, older, each) for each in chosen(view, state, Wanted())]
 
 
-def _waiting(model: Model) -> list[dict[str, Any]]:
-    return [_fields(each, "asks", "waits_for", "sentence", "waiting", "running", "places") for each in model.waiting]
+def _older(view: View) -> list[tuple[str, float, str]]:
+    """Return the earlier names of values, the factors that lead to their units, and the names of the fields."""
+    return [(name, _SCALES.get(name.rpartition("_")[2], 0), each.name) for each in view.fields for name in each.old]
 
 
-def _clients(model: Model) -> list[dict[str, Any]]:
-    return [
-        {"id": each.client.hex(), "label": each.label, "owner": each.owner, "open": each.open, "waiting": each.waiting}
-        for each in model.clients.values()
-    ]
+def _row(view: View, state: ViewState, older: list[tuple[str, float, str]], subject: Any) -> dict[str, Any]:
+    values = plain_row(view, state, view.fields, subject)
+    for name, factor, field in older:
+        value = values[field]
+        values[name] = round(value * factor) if factor and value is not None else value
+    if view is FUNCTIONS and not subject.function:
+        values["name"] = ""
+    return values
 
 
-def _functions(model: Model) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": each.function.hex(),
-            **_fields(each, "name", "waiting", "running", "success"),
-            "failed": each.failed + each.other,
-            "canceled": each.canceled,
-            "mean_us": each.mean_us or None,
-            "p95_us": percentile_us(each.durations, 0.95),
-            **_fields(each, "waits_for", "asks"),
-        }
-        for each in model.functions.values()
-    ]
-
-
-def _failures(model: Model) -> list[dict[str, Any]]:
-    return [
-        {
-            **_fields(each, "type", "message"),
-            "function": each.function_name,
-            "count": each.times,
-            **_fields(each, "first_us", "last_us"),
-            "task": each.task.hex(),
-            **_fields(each, "worker", "traceback"),
-        }
-        for each in model.failures.values()
-    ]
-
-
-def _worker(model: Model, worker: WorkerView) -> dict[str, Any]:
-    agent = worker.agent
-    return {
-        **_fields(worker, "name", "host"),
-        "agent_pid": agent.pid or None,
-        "agent_cpu_permille": agent.cpu_permille,
-        "agent_rss_bytes": agent.rss_bytes or None,
-        **_fields(worker, "cpu_permille", "rss_bytes"),
-        "rss_free_bytes": agent.free_bytes or None,
-        **_fields(worker, "free", "sent", "queued", "suspended"),
-        "lag_us": agent.lag_us or None,
-        "seen_seconds": worker.seen_seconds,
-        "itl": worker.marks,
-        "busy": worker.is_busy,
-        "function": model.function_name(worker.function) if worker.function else None,
-        "running_ms": worker.running_ms if worker.is_busy else None,
-        "stuck": model.stuck.reasons.get(worker.key),
-    }
+def _scheduler(state: ViewState) -> dict[str, Any] | None:
+    if state.model.scheduler is None:
+        return None
+    values = _row(SCHEDULER, state, _older(SCHEDULER), state.model.scheduler)
+    return values | {"id": state.model.scheduler_id.hex()}

@@ -42,11 +42,18 @@ def run(script: str) -> ModuleType:
         ("draw_commands.py", "reference/commands.md"),
         ("draw_errors.py", "reference/errors.md"),
         ("draw_settings.py", "reference/settings.md"),
+        ("draw_views.py", "reference/views.md"),
     ],
 )
 def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
     """Else: make draw."""
     assert (DOCS / page).read_text() == run(script).page()
+
+
+def test_the_board_and_the_rules_are_up_to_date() -> None:
+    """Else: make draw."""
+    for path, text in run("draw_metrics.py").FILES.items():
+        assert path.read_text() == text()
 
 
 def test_the_pictures_of_the_gallery_are_what_its_programs_compute() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from tests.support.processes import PATIENCE_SECONDS, free_address, wait_until
-from tests.unit.monitor.test_metrics import expressions
+from tests.unit.monitor.test_metrics import conditions, expressions
 
 pytestmark = [
     pytest.mark.more,
@@ -94,6 +94,9 @@ def test_every_panel_of_the_dashboard_has_data(scraped: str) -> None:
     wait_until(lambda: ask(scraped, "count_over_time(scaler_up[1m]) > 5"), "some scrapes", pause_seconds=0.5)
     for expression in expressions():
         wait_until(lambda asked=expression: ask(scraped, asked), expression, pause_seconds=0.5)  # type: ignore[misc]
+    alerts = {condition: bool(ask(scraped, condition)) for condition in conditions()}
+    assert not alerts.pop("scaler_up == 0")
+    assert any(holds for condition, holds in alerts.items() if "tasks_ended" in condition), "many tasks fail"
     (failed,) = ask(scraped, 'scaler_failures_total{type=~".*ValueError"}')
     assert int(failed["value"][1]) > 0
     (targets,) = ask(scraped, "scrape_samples_scraped")

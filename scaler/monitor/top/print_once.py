@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 from scaler.endpoint import Endpoint
 from scaler.monitor.model.model import LOOKING, Model
@@ -42,5 +43,12 @@ def page(model: Model, endpoint: Endpoint, width: int, is_unicode: bool) -> str:
 
 
 def as_json(model: Model) -> str:
-    """Return the whole state as JSON, for programs."""
-    return json.dumps(report(model, time.monotonic()), indent=1)
+    """Return the whole state as JSON, for programs; each row is a line."""
+    parts = report(model, time.monotonic())
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {_lines_of(value)}" for name, value in parts.items()) + "\n}"
+
+
+def _lines_of(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"

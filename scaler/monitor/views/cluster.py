@@ -18,7 +18,7 @@ from scaler.monitor.views.view import (
     TEXT_BLOCK,
     Empty,
     Field,
-    Metric,
+    FieldMetric,
     Part,
     View,
     ViewState,
@@ -63,9 +63,9 @@ CLIENTS = View(
               "client", key="n", old=("label",)),
         Field("owner", NAME, known("owner"), "Owner", "the user of the client", width=12, key="u"),
         Field("open", COUNT, scaled("open"), "Open", "tasks that have not ended", width=10, key="o",
-              metric=Metric("scaler_client_open_tasks", GAUGE, "Tasks of a client that have not ended")),
+              metric=FieldMetric("scaler_client_open_tasks", GAUGE, "Tasks of a client that have not ended")),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "of these, tasks that no worker has", width=10, key="w",
-              metric=Metric("scaler_client_waiting_tasks", GAUGE,
+              metric=FieldMetric("scaler_client_waiting_tasks", GAUGE,
                             "Tasks of a client that are not assigned to a worker")),
         Field("seen", SECONDS, scaled("seen_ms"), "Seen", "time since its last message", width=5, key="s",
               shown=lambda _, each, __: units.ago(each.seen_ms / 1000)),
@@ -104,7 +104,7 @@ FAILURES = View(
     (
         Field("name", NAME, _failure_name, "Failure", "type and message", "failure", key="n"),
         Field("count", COUNT, scaled("times"), "Count", "how often it has happened", width=7, key="c",
-              metric=Metric("scaler_failures", COUNTER, "Failures of one kind")),
+              metric=FieldMetric("scaler_failures", COUNTER, "Failures of one kind")),
         Field("last", CLOCK, known("last_us"), "Last", "when it last happened", width=8, key="l", old=("last_us",)),
         Field("function", NAME, known("function_name"), "Function", "the function", width=14, key="f",
               shown=lambda _, each, __: each.function_name, link=("functions", lambda _, each: each.function)),
@@ -115,6 +115,7 @@ FAILURES = View(
         fact("first", CLOCK, known("first_us"), "First", "when it first happened", old=("first_us",)),
         hidden("type", NAME, scaled("type"), "Type", "the type of the error", is_fact=False),
         hidden("message", TEXT, scaled("message"), "Message", "the message of the error", is_fact=False),
+        hidden("traceback", TEXT, scaled("traceback"), "Traceback", "the traceback of the example", is_fact=False),
     ),
     "-last", Empty("No task has failed since the scheduler started."), "This failure is no longer kept.",
     less=("worker", "example", "function", "last"),
@@ -199,8 +200,8 @@ OBJECTS = View(
 # ------------------------------------------------------------------------------------------- the scheduler, counters
 
 
-def _scheduler(name: str, text: str) -> Metric:
-    return Metric(f"scaler_scheduler_{name}", GAUGE, text)
+def _scheduler(name: str, text: str) -> FieldMetric:
+    return FieldMetric(f"scaler_scheduler_{name}", GAUGE, text)
 
 
 _LAG = "Delay of the event loop of the scheduler: the median of the last second, and 95 % of it"
@@ -220,34 +221,35 @@ SCHEDULER = View(
               old=("rss_free_bytes",),
               metric=_scheduler("host_free_memory_bytes", "Free memory of the host of the scheduler")),
         fact("lag", SECONDS, scaled("lag_us"), "Lag", "the usual delay of its loop", width=6,
-              metric=Metric("scaler_scheduler_loop_lag_seconds", GAUGE, _LAG, (("percentile", "50"),))),
+              metric=FieldMetric("scaler_scheduler_loop_lag_seconds", GAUGE, _LAG, (("percentile", "50"),))),
         Field("lag_most", SECONDS, scaled("lag_most_us"), "Loop lag", "the delay of its loop, 95 % of the time",
               "loop lag", 8, old=("loop_lag_us",),
-              metric=Metric("scaler_scheduler_loop_lag_seconds", GAUGE, _LAG, (("percentile", "95"),))),
+              metric=FieldMetric("scaler_scheduler_loop_lag_seconds", GAUGE, _LAG, (("percentile", "95"),))),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has", width=9,
-              metric=Metric("scaler_tasks_waiting", GAUGE, "Tasks that are not assigned to a worker")),
+              metric=FieldMetric("scaler_tasks_waiting", GAUGE, "Tasks that are not assigned to a worker")),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=9,
-              metric=Metric("scaler_tasks_running", GAUGE, "Tasks that are assigned to workers")),
+              metric=FieldMetric("scaler_tasks_running", GAUGE, "Tasks that are assigned to workers")),
         fact("objects", COUNT, scaled("objects"), "Objects", "objects that are stored",
-              metric=Metric("scaler_objects", GAUGE, "Objects that are stored")),
+              metric=FieldMetric("scaler_objects", GAUGE, "Objects that are stored")),
         fact("object_bytes", BYTES, scaled("object_bytes"), "Object bytes", "bytes of these objects",
-              metric=Metric("scaler_object_bytes", GAUGE, "Bytes of stored objects")),
+              metric=FieldMetric("scaler_object_bytes", GAUGE, "Bytes of stored objects")),
         fact("shared_bytes", BYTES, scaled("shared_bytes"), "Shared", "bytes in shared memory of clients",
-             metric=Metric("scaler_object_shared_bytes", GAUGE,
+             metric=FieldMetric("scaler_object_shared_bytes", GAUGE,
                            "Bytes of stored objects in shared memory of clients")),
         fact("agents", COUNT, scaled("agents"), "Agents", "agents that are connected or awaited",
-              metric=Metric("scaler_agents", GAUGE, "Agents that are connected, or disconnected and not lost")),
+              metric=FieldMetric("scaler_agents", GAUGE, "Agents that are connected, or disconnected and not lost")),
         fact("workers", COUNT, scaled("workers"), "Workers", "workers of these agents",
-              metric=Metric("scaler_workers", GAUGE, "Workers of connected or disconnected agents")),
+              metric=FieldMetric("scaler_workers", GAUGE, "Workers of connected or disconnected agents")),
         fact("busy", COUNT, lambda state, _: state.model.busy if "workers" in state.model.heads else None, "Busy",
               "workers that execute a task",
-              metric=Metric("scaler_workers_busy", GAUGE, "Workers that execute a task")),
+              metric=FieldMetric("scaler_workers_busy", GAUGE, "Workers that execute a task")),
         fact("stuck", COUNT,
               lambda state, _: len(state.model.stuck.reasons) if "workers" in state.model.heads else None,
               "Look stuck", "workers that look stuck", bad=True,
-              metric=Metric("scaler_workers_stuck", GAUGE, "Workers that look stuck")),
+              metric=FieldMetric("scaler_workers_stuck", GAUGE, "Workers that look stuck")),
         fact("clients", COUNT, scaled("clients"), "Clients", "root clients that are connected or awaited",
-              metric=Metric("scaler_clients", GAUGE, "Root clients that are connected, or disconnected and not lost")),
+              metric=FieldMetric("scaler_clients", GAUGE,
+                                "Root clients that are connected, or disconnected and not lost")),
     ),
     "name", Empty("The scheduler has sent nothing yet."), less=("version", "started", "rss_free"),
 )  # fmt: skip
@@ -272,8 +274,8 @@ def _messages(state: ViewState) -> Iterable[NamedCount]:
         yield NamedCount(name, *amounts, rates.sent.get(name), rates.received.get(name))
 
 
-def _items(way: str) -> Metric:
-    return Metric(f"scaler_scheduler_items_{way}", COUNTER, f"Items that the scheduler has {way}")
+def _items(way: str) -> FieldMetric:
+    return FieldMetric(f"scaler_scheduler_items_{way}", COUNTER, f"Items that the scheduler has {way}")
 
 
 MESSAGES = View(
@@ -302,8 +304,9 @@ ENDED = View(
               key="n"),
         Field("state", STATE, lambda _, each: word_of(each.name), "State", "success, failed or canceled", width=9),
         Field("count", COUNT, scaled("first"), "Tasks", "tasks that have ended so", "tasks", 11, "c",
-              metric=Metric("scaler_tasks_ended", COUNTER, "Tasks that have ended, by state")),
+              metric=FieldMetric("scaler_tasks_ended", COUNTER, "Tasks that have ended, by state")),
     ),
     "-count", Empty("No task has ended since the scheduler started."), topics=("scheduler",),
     labels=(("state", lambda each: each.name),),
+    report="outcomes",
 )  # fmt: skip

@@ -1,6 +1,7 @@
-"""Field types: how values of one kind are shown as text, written to JSON, CSV and metrics, and sorted.
+"""Field types: how values of one kind are shown as text, written to CSV and metrics, and sorted.
 
-Values are in base units: seconds, bytes, cores, seconds since 1970. None stands for an unknown value.
+Values are in base units: seconds, bytes, cores, seconds since 1970. They are numbers and texts, as JSON has them; None
+stands for an unknown value.
 """
 
 from __future__ import annotations
@@ -34,19 +35,13 @@ class FieldType:
         """Return the text of a value for a terminal; an unknown value is `-`."""
         return units.UNKNOWN if value is None else self.show(value, width)
 
-    def plain(self, value: Any) -> Any:
-        """Return a value as JSON has it."""
-        if isinstance(value, bytes):
-            return value.hex()
-        return float(f"{value:.6g}") if isinstance(value, float) and not self.is_clock else value
-
     def csv(self, value: Any) -> str:
         """Return a value as CSV has it; an unknown value is empty, and a clock is an ISO 8601 time in UTC."""
         if value is None:
             return ""
         if self.is_clock:
             return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value))
-        return str(self.plain(value))
+        return str(value)
 
     @property
     def is_clock(self) -> bool:

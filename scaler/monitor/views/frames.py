@@ -109,18 +109,21 @@ def _column(view: View, column: Field) -> dict[str, Any]:
     }
 
 
-def row(view: View, state: ViewState, columns: Iterable[Field], subject: Any) -> dict[str, Any]:
-    """Return a subject as plain values: its id, these columns, and where their values lead."""
+def plain_row(view: View, state: ViewState, columns: Iterable[Field], subject: Any) -> dict[str, Any]:
+    """Return a subject as plain values: its id, and these columns."""
     values: dict[str, Any] = {"id": view.id_of(view.key(subject))}
-    links = {}
-    for column in columns:
-        values[column.name] = column.type.plain(column.value(state, subject))
-        target = link_of(column, state, subject)
-        if target is not None:
-            links[column.name] = target[1]
+    for each in columns:
+        values[each.name] = each.value(state, subject)
+    return values
+
+
+def row(view: View, state: ViewState, columns: Iterable[Field], subject: Any) -> dict[str, Any]:
+    """Return a subject as a row for the page, with its mark, and with the ids that values lead to."""
+    targets = [(each.name, link_of(each, state, subject)) for each in columns if each.link]
+    links = {name: target[1] for name, target in targets if target}
     mark, flag, gone = view.mark(state, subject), view.flag(state, subject), view.gone_seconds(state, subject)
-    extra = {"mark": mark if mark != FINE else "", "flag": flag, "links": links}
-    values |= {name: value for name, value in extra.items() if value}
+    more = {"mark": mark if mark != FINE else "", "flag": flag, "links": links}
+    values = plain_row(view, state, columns, subject) | {name: value for name, value in more.items() if value}
     return values if gone is None else values | {"gone": gone}
 
 
@@ -164,7 +167,7 @@ def _facts(view: View, state: ViewState, subject: Any, title: str) -> list[list[
     is_named = view.name_of(state, subject) in title
     found = []
     for each in facts[is_named:]:
-        value = each.type.plain(each.value(state, subject))
+        value = each.value(state, subject)
         found.append([each.heading, each.type.name, value, link_of(each, state, subject), bool(each.bad and value)])
     return found
 

@@ -41,7 +41,7 @@ class ViewState:
     """returns what a worker did in the last minutes, for the page; None if that is unknown"""
 
 
-class Metric(NamedTuple):
+class FieldMetric(NamedTuple):
     """The metric of a field; a sample has the labels of the view, or `labels` if given, and the constant `extra`."""
 
     name: str
@@ -49,6 +49,10 @@ class Metric(NamedTuple):
     help: str
     extra: tuple[tuple[str, str], ...] = ()
     labels: tuple[tuple[str, Callable[[Any], str]], ...] | None = None
+
+    def label_names(self, view: View) -> list[str]:
+        """Return the names of the labels of its samples, for a field of this view."""
+        return [name for name, _ in (*(view.labels if self.labels is None else self.labels), *self.extra)]
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Field:
     """whether the terminal aligns the texts on the right, as it does with numbers"""
     bad: bool = False
     """whether any value except 0 is bad news"""
-    metric: Metric | None = None
+    metric: FieldMetric | None = None
     old: Sequence[str] = ()
     """further names of the value in `scaler_top --once --json`; `_us`, `_ms` and `_permille` are units"""
 

@@ -20,7 +20,7 @@ from scaler.monitor.views.view import (
     TEXT_BLOCK,
     Empty,
     Field,
-    Metric,
+    FieldMetric,
     Part,
     View,
     ViewState,
@@ -52,7 +52,8 @@ def _failed(each: StateFunction) -> int:
     return each.failed + each.other
 
 
-def _mean(_: ViewState, each: StateFunction) -> float | None:
+def mean_seconds(_: ViewState, each: StateFunction) -> float | None:
+    """Return the mean duration of the runs of a function; None if it is unknown."""
     return each.mean_us / 1e6 or None
 
 
@@ -62,7 +63,7 @@ def _runs(_: ViewState, each: StateFunction) -> int:
 
 def _total(state: ViewState, each: StateFunction) -> float | None:
     """Return the time of all runs; None if it is unknown."""
-    return each.mean_us / 1e6 * _runs(state, each) or None
+    return (mean_seconds(state, each) or 0.0) * _runs(state, each) or None
 
 
 def _percentile(part: float) -> Callable[[ViewState, Any], float | None]:
@@ -73,13 +74,13 @@ def _percentile(part: float) -> Callable[[ViewState, Any], float | None]:
     return value
 
 
-def _ended(state: str) -> Metric:
+def _ended(state: str) -> FieldMetric:
     text = "Tasks of a function that have ended since the first viewer connected, by state"
-    return Metric("scaler_function_tasks_ended", COUNTER, text, (("state", state),))
+    return FieldMetric("scaler_function_tasks_ended", COUNTER, text, (("state", state),))
 
 
-def _open(state: str) -> Metric:
-    return Metric("scaler_function_open_tasks", GAUGE, "Open tasks of a function, by state", (("state", state),))
+def _open(state: str) -> FieldMetric:
+    return FieldMetric("scaler_function_open_tasks", GAUGE, "Open tasks of a function, by state", (("state", state),))
 
 
 def _waits_for(_: ViewState, each: Any) -> str:
@@ -111,7 +112,7 @@ FUNCTIONS = View(
               metric=_open("waiting")),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=7, key="r",
               metric=_open("running")),
-        Field("mean", SECONDS, _mean, "Mean", "the mean duration of a run", width=6, key="m", old=("mean_us",)),
+        Field("mean", SECONDS, mean_seconds, "Mean", "the mean duration of a run", width=6, key="m", old=("mean_us",)),
         fact("p50", SECONDS, _percentile(0.5), "Median", "half of the runs are not longer"),
         Field("p95", SECONDS, _percentile(0.95), "95 %", "95 % of the runs are not longer", width=6, key="p",
               old=("p95_us",)),
@@ -238,6 +239,7 @@ TASKS = View(
         Part(TABLE, "history, while it is watched", lambda state, key, _: state.model.moves.get(key, ()), "moves"),
         Part(TABLE, "output", lambda state, key, _: state.model.output.get(key, ()), "lines", most=1000),
     ),
+    report="tasks_kept",
 )  # fmt: skip
 
 MOVES = View(
@@ -406,7 +408,7 @@ WAITING_GROUPS = View(
         Field("name", NAME, lambda _, each: each.asks or "any worker", "Tasks need",
               "the capabilities that the tasks request", "tasks need", key="n"),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has", width=9, key="w",
-              metric=Metric("scaler_tasks_waiting_by_reason", GAUGE, "Waiting tasks, by reason",
+              metric=FieldMetric("scaler_tasks_waiting_by_reason", GAUGE, "Waiting tasks, by reason",
                             labels=(("reason", lambda each: each.waits_for),))),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers", width=7, key="r"),
         Field("places", COUNT, scaled("places"), "Places", "workers that can take the tasks", width=6, key="p"),
@@ -414,7 +416,7 @@ WAITING_GROUPS = View(
               key="T"),
         Field("wanted", COUNT, lambda _, each: wanted_by_capabilities([each]).get(each.asks), "Workers wanted",
               "workers that would finish the tasks in 5 s", width=6,
-              metric=Metric("scaler_wanted_workers", GAUGE,
+              metric=FieldMetric("scaler_wanted_workers", GAUGE,
                             "Workers that the open tasks could use, by requested capabilities",
                             labels=(("capabilities", lambda each: each.asks),))),
         Field("waits", WAIT, _waits_for, "Waits for", "what they wait for", "waits for", 14),

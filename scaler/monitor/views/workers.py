@@ -23,7 +23,7 @@ from scaler.monitor.views.view import (
     TABLE,
     Empty,
     Field,
-    Metric,
+    FieldMetric,
     Part,
     View,
     ViewState,
@@ -146,12 +146,12 @@ _LOAD = (
     Field(
         "cpu", SHARE, scaled("cpu_permille"), "CPU", "processor time of the worker's processes; 100% is one core",
         width=5, key="c", old=("cpu_permille",),
-        metric=Metric("scaler_worker_cpu_cores", GAUGE, "Cores that the process of a worker uses"),
+        metric=FieldMetric("scaler_worker_cpu_cores", GAUGE, "Cores that the process of a worker uses"),
     ),
     Field(
         "rss", BYTES, scaled("rss_bytes"), "Memory", "memory of the worker's processes; k m g t are of 1024",
         width=6, key="m", old=("rss_bytes",),
-        metric=Metric("scaler_worker_resident_memory_bytes", GAUGE, "Resident memory of the process of a worker"),
+        metric=FieldMetric("scaler_worker_resident_memory_bytes", GAUGE, "Resident memory of the process of a worker"),
     ),
     Field(
         "rss_free", BYTES, _of_agent("free_bytes"), "Host free", "memory that the host has left",
@@ -160,16 +160,16 @@ _LOAD = (
     Field("free", COUNT, scaled("free"), "Free", "how many more tasks fit", width=4, key="f"),
     Field(
         "sent", COUNT, scaled("sent"), "Sent", "tasks that the worker has", width=4, key="w",
-        metric=Metric("scaler_worker_tasks", GAUGE, "Tasks that are assigned to a worker"),
+        metric=FieldMetric("scaler_worker_tasks", GAUGE, "Tasks that are assigned to a worker"),
     ),
     Field(
         "queued", COUNT, scaled("queued"), "Queued", "of these, tasks that have not started", width=6, key="d",
-        metric=Metric("scaler_worker_queued_tasks", GAUGE, "Tasks in the queue of a worker"),
+        metric=FieldMetric("scaler_worker_queued_tasks", GAUGE, "Tasks in the queue of a worker"),
     ),
     Field(
         "suspended", COUNT, scaled("suspended"), "Suspended", "blocked tasks: others run in their place",
         width=5, key="s",
-        metric=Metric("scaler_worker_suspended_tasks", GAUGE, "Tasks of a worker that wait for nested tasks"),
+        metric=FieldMetric("scaler_worker_suspended_tasks", GAUGE, "Tasks of a worker that wait for nested tasks"),
     ),
     Field(
         "lag", SECONDS, _lag, "Lag", "a message to the agent and back;  (12s): silent for this time",
@@ -211,9 +211,9 @@ WORKERS = View(
         fact("seen", SECONDS, _SEEN, "Seen", "time since the last message of its agent",
               shown=_ago(_SEEN), old=("seen_seconds",)),
         hidden("busy", COUNT, _is_busy, "Busy", "whether it executes a task", is_fact=False,
-              metric=Metric("scaler_worker_busy", GAUGE, "Whether a worker executes a task")),
+              metric=FieldMetric("scaler_worker_busy", GAUGE, "Whether a worker executes a task")),
         hidden("ended", COUNT, scaled("ended"), "Runs ended", "runs that have ended", "ended",
-              metric=Metric("scaler_worker_runs_ended", COUNTER, "Runs that have ended at a worker")),
+              metric=FieldMetric("scaler_worker_runs_ended", COUNTER, "Runs that have ended at a worker")),
         hidden("agent_pid", COUNT, _of_agent("pid"), "Agent process", "the process id of its agent", "agent",
               shown=lambda _, each, __: str(each.agent.pid or units.UNKNOWN)),
         hidden("engine", TEXT, _of_agent("engine"), "Engine", "what executes its tasks"),
@@ -310,8 +310,8 @@ def _busy(worker: WorkerView) -> bool:
     return worker.is_busy
 
 
-def _gauge(name: str, text: str) -> Metric:
-    return Metric(f"scaler_agent_{name}", GAUGE, text)
+def _gauge(name: str, text: str) -> FieldMetric:
+    return FieldMetric(f"scaler_agent_{name}", GAUGE, text)
 
 
 AGENTS = View(
@@ -346,10 +346,10 @@ AGENTS = View(
               metric=_gauge("values_disk_limit_bytes",
                             "Limit of the spilled values, for all agents of a user on a host")),
         fact("spilled", BYTES, scaled("spilled_bytes"), "Written", "bytes of values written to disk",
-              metric=Metric("scaler_agent_values_spilled_bytes", COUNTER,
+              metric=FieldMetric("scaler_agent_values_spilled_bytes", COUNTER,
                             "Bytes of values that an agent has written to its disk")),
         fact("read", BYTES, scaled("read_bytes"), "Read back", "bytes of values read back from disk",
-              metric=Metric("scaler_agent_values_read_bytes", COUNTER,
+              metric=FieldMetric("scaler_agent_values_read_bytes", COUNTER,
                             "Bytes of values that an agent has read from its disk")),
         fact("held", COUNT, scaled("held_workers"), "Paused",
               "workers that are paused, because memory and disk for values are full", bad=True,

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from scaler.monitor.metrics import NAMES_MOST, WORKERS_MOST, exposition
+from scaler.monitor.metrics import DURATION_BUCKETS, duration_buckets, exposition
 from scaler.monitor.model.model import Model
-from scaler.wire.messages.monitor import StateClient, StateFailure
+from scaler.monitor.views.catalog import VIEWS
+from scaler.monitor.views.workers import WORKERS_MOST
+from scaler.wire.messages.monitor import DURATIONS, StateClient, StateFailure, StateVerdict
 from tests.support import monitored
 from tests.support.monitored import agent, counts, durations, function, row, scheduler, waiting
 
 NOW = 100.0
 DASHBOARD = Path(__file__).parents[3] / "docs" / "howto" / "grafana-dashboard.json"
+RULES = DASHBOARD.with_name("prometheus-rules.yml")
 LABELS = tuple[tuple[str, str], ...]
 
 
@@ -26,6 +31,11 @@ def expressions() -> list[str]:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
     return [each.replace("$__rate_interval", "5s").replace("$job", "scaler") for each in asked]
+
+
+def conditions() -> list[str]:
+    """Return the queries of the rules."""
+    return [json.loads(text) for text in re.findall("expr: (.*)", RULES.read_text())]
 
 
 class Scrape:
@@ -63,7 +73,7 @@ def test_metrics_of_the_scheduler_are_in_base_units() -> None:
     told = scheduler(cpu_permille=250, rss_bytes=5, lag_us=300, lag_most_us=40_000, waiting=7, running=2, workers=16)
     scrape = Scrape(heard("scheduler", told))
     assert scrape.of("scaler_scheduler_cpu_cores") == 0.25
-    assert scrape.of("scaler_scheduler_loop_lag_seconds", quantile="0.95") == 0.04
+    assert scrape.of("scaler_scheduler_loop_lag_seconds", percentile="95") == 0.04
     assert [scrape.of(f"scaler_{name}") for name in ("tasks_waiting", "tasks_running", "workers")] == [7, 2, 16]
 
 
@@ -90,11 +100,41 @@ def test_durations_are_a_histogram() -> None:
     labels = {"function": monitored.FUNCTION.hex(), "name": "price"}
     name = "scaler_function_duration_seconds"
     assert scrape.families[name].type == "histogram"
-    assert scrape.of(f"{name}_bucket", le=repr((1 << 15) / 1e6), **labels) == 95
+    assert scrape.of(f"{name}_bucket", le=repr((1 << 14) / 1e6), **labels) == 0
+    assert scrape.of(f"{name}_bucket", le=repr((1 << 16) / 1e6), **labels) == 95
     assert scrape.of(f"{name}_bucket", le="+Inf", **labels) == scrape.of(f"{name}_count", **labels) == 100
     assert scrape.of(f"{name}_sum", **labels) == 3.0
     assert scrape.of("scaler_function_open_tasks", state="waiting", **labels) == 4
     assert scrape.of("scaler_function_tasks_ended_total", state="failed", **labels) == 20
+
+
+def test_twelve_buckets_have_all_runs_below_their_limits() -> None:
+    buckets = duration_buckets([1] * (DURATIONS.size // 4))
+    assert len(buckets) == 12
+    assert [float(limit) for limit, _ in buckets[:-1]] == [2**power / 1e6 for power in DURATION_BUCKETS]
+    assert [count for _, count in buckets] == [*(power + 1 for power in DURATION_BUCKETS), 32]
+
+
+def test_all_ways_to_fail_are_failed_tasks_of_a_function() -> None:
+    model = heard("functions", function(failed=2, other=3, success=1), model=heard("scheduler", scheduler()))
+    labels = {"function": monitored.FUNCTION.hex(), "name": "price"}
+    states = {"success": 1, "failed": 5, "canceled": 0}
+    scrape = Scrape(model)
+    assert {s: scrape.of("scaler_function_tasks_ended_total", state=s, **labels) for s in states} == states
+
+
+def test_tasks_that_wait_for_the_same_reason_are_one_sample() -> None:
+    groups = waiting(3, "taken", "gpu=1"), waiting(4, "taken", "gpu=2")
+    scrape = Scrape(heard("scheduler", scheduler(), *groups))
+    assert scrape.of("scaler_tasks_waiting_by_reason", reason="taken") == 7
+    assert scrape.of("scaler_wanted_workers", capabilities="gpu=2") == 4
+
+
+def test_the_verdict_is_a_metric() -> None:
+    told = StateVerdict("workers", "all workers are busy", left_us=90_000_000)
+    scrape = Scrape(heard("scheduler", scheduler(), told))
+    assert scrape.of("scaler_verdict_info", verdict="workers") == 1
+    assert scrape.of("scaler_left_seconds") == 90
 
 
 def test_workers_and_agents_have_metrics() -> None:
@@ -139,32 +179,73 @@ def test_names_with_special_characters_are_escaped() -> None:
 @pytest.mark.thorough
 def test_rows_are_bounded() -> None:
     model = heard("scheduler", scheduler())
-    for number in range(NAMES_MOST + 10):
-        failure = StateFailure(number.to_bytes(8, "big"), "ValueError", "", b"", "price", 1)
-        heard("failures", failure, model=model)
+    names = [b"%08d" % number for number in range(266)]
+    heard("failures", *(StateFailure(name, "ValueError", "", b"", "price", 1) for name in names), model=model)
+    heard("clients", *(StateClient(name, "a") for name in names), model=model)
+    heard("functions", *(function(function=name, durations=durations(b1=1)) for name in names), model=model)
     rows = [row()] * (WORKERS_MOST // 2 + 10)
     heard("workers", agent(*rows), agent(*rows, agent=b"other", host="rome08"), model=model)
-    scrape = Scrape(model)
-    assert len(scrape.families["scaler_failures"].samples) == NAMES_MOST
-    assert len(scrape.families["scaler_worker_busy"].samples) == WORKERS_MOST
+    families = Scrape(model).families
+    assert len(families["scaler_failures"].samples) == len(families["scaler_client_open_tasks"].samples) == 256
+    assert len(families["scaler_function_open_tasks"].samples) == 2 * 256
+    assert len(families["scaler_function_duration_seconds"].samples) == 256 * (12 + 2)
+    assert len(families["scaler_worker_busy"].samples) == WORKERS_MOST
 
 
-def test_every_metric_is_described_and_named_by_the_conventions() -> None:
-    scrape = Scrape(
-        heard("workers", agent(row()), model=heard("scheduler", scheduler(), *counts(ended={"success": 1})))
-    )
-    for name, family in scrape.families.items():
-        assert name.startswith("scaler_")
+def whole() -> Model:
+    """Return a model with values for all metrics."""
+    told = scheduler(), StateVerdict("workers", left_us=9), waiting(3), *counts(ended={"success": 1}, sent={"Task": 1})
+    model = heard("scheduler", *told)
+    heard("workers", agent(row(), hot_most_bytes=1, cold_most_bytes=1), model=model)
+    heard("functions", function(durations=durations(b1=1)), model=model)
+    heard("clients", StateClient(b"c" * 8, "a"), model=model)
+    return heard("failures", StateFailure(b"f" * 8, "ValueError", "", b"", "price", 1), model=model)
+
+
+UNITS = "microseconds|milliseconds|minutes|hours|days|kilobytes|megabytes|bits|percent|permille|celsius|us|ms|kb|mb|gb"
+
+
+def test_every_metric_passes_the_rules_of_promtool() -> None:
+    """The rules of `promtool check metrics`, which `test_promtool_accepts_the_metrics` asks where it is installed."""
+    for name, family in Scrape(whole()).families.items():
+        assert re.fullmatch("scaler(_[a-z]+)+", name), name
         assert family.documentation
         assert family.type in ("gauge", "counter", "histogram")
-        assert not name.endswith(("_ms", "_us", "_permille", "_percent"))
+        assert not re.search(f"_({UNITS})(_|$)", name), name
+        assert not re.search("_(total|count|sum|bucket|gauge|counter|histogram|summary)$", name), name
+        for sample in family.samples:
+            assert "quantile" not in sample.labels
+            assert ("le" in sample.labels) == sample.name.endswith("_bucket")
+            assert sample.name.endswith("_total") == (family.type == "counter")
 
 
-def test_the_dashboard_uses_only_metrics_that_exist() -> None:
-    model = heard("workers", agent(row()), model=heard("scheduler", scheduler()))
-    heard("functions", function(durations=durations(b1=1)), model=model)
-    families = Scrape(model).families
-    for expression in expressions():
-        asked = {re.sub("_(total|bucket)$", "", name) for name in re.findall(r"scaler_\w+", expression)}
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+def test_promtool_accepts_the_metrics() -> None:
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=exposition(whole(), NOW), capture_output=True, check=False, timeout=30
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+def test_promtool_accepts_the_rules() -> None:
+    done = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_each_metric_of_a_view_is_exposed_and_has_a_unit_of_its_type() -> None:
+    families = Scrape(whole()).families
+    for view in VIEWS.values():
+        for each in view.fields:
+            if each.metric is not None:
+                assert each.metric.name in families
+                assert families[each.metric.name].type == each.metric.kind
+                assert each.type.unit in each.metric.name or each.type.name == "clock"
+
+
+def test_the_dashboard_and_the_rules_use_only_metrics_that_exist() -> None:
+    families = Scrape(whole()).families
+    for expression in [*expressions(), *conditions()]:
+        asked = {re.sub("_(total|bucket|sum)$", "", name) for name in re.findall(r"scaler_\w+", expression)}
         assert asked
         assert asked <= set(families), expression

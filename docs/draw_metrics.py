@@ -37,7 +37,7 @@ def described(about: str) -> tuple[str, str]:
     """Return unit and description for a field, given as `view.field`, or for a unit."""
     view, _, name = about.partition(".")
     field = VIEWS[view].field(name) if name else None
-    return (UNITS[field.type.name], field.metric.help) if field and field.metric else (about, "")
+    return (UNITS[field.type.name], field.metric.text(VIEWS[view], field)) if field and field.metric else (about, "")
 
 
 FUNCTION_RATE = f'rate({DURATIONS}_%s{{job=~"$job"}}{RATE})'

@@ -17,7 +17,7 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.model.verdict import verdict
 from scaler.monitor.model.workers import run_counts
 from scaler.monitor.views.catalog import VIEWS
-from scaler.monitor.views.view import COUNTER, FieldMetric, View, ViewState
+from scaler.monitor.views.view import COUNTER, Field, View, ViewState
 from scaler.monitor.views.work import FUNCTIONS, mean_seconds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -66,26 +66,28 @@ def _of_view(view: View, state: ViewState) -> Iterator[Metric]:
     columns = [each for each in view.fields if each.metric is not None]
     subjects = list(islice(view.rows(state), view.metrics_most)) if columns else []
     labels = [tuple(value(each) for _, value in view.labels) for each in subjects]
-    found: dict[str, tuple[FieldMetric, dict[tuple[str, ...], float]]] = {}
+    found: dict[str, tuple[Field, dict[tuple[str, ...], float]]] = {}
     for column in columns:
         metric = column.metric
         assert metric is not None
         extra = tuple(value for _, value in metric.extra)
-        _, samples = found.setdefault(metric.name, (metric, {}))
+        _, samples = found.setdefault(metric.name, (column, {}))
         for subject, usual in zip(subjects, labels, strict=True):
             value = column.value(state, subject)
             if value is not None:
                 own = usual if metric.labels is None else tuple(value(subject) for _, value in metric.labels)
                 key = (*own, *extra)
                 samples[key] = samples.get(key, 0.0) + float(value)
-    for metric, samples in found.values():
-        yield _family(metric, metric.label_names(view), samples)
+    for column, samples in found.values():
+        yield _family(view, column, samples)
 
 
-def _family(metric: FieldMetric, names: Sequence[str], samples: dict[tuple[str, ...], float]) -> Metric:
+def _family(view: View, column: Field, samples: dict[tuple[str, ...], float]) -> Metric:
+    metric = column.metric
+    assert metric is not None
     kind: type[CounterMetricFamily | GaugeMetricFamily]
     kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
-    family = kind(metric.name, metric.help, labels=names)
+    family = kind(metric.name, metric.text(view, column), labels=metric.label_names(view))
     for labels, value in samples.items():
         family.add_metric(labels, value)
     return family

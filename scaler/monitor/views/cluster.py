@@ -10,19 +10,18 @@ from scaler.monitor import units
 from scaler.monitor.views.field_types import BYTES, CLOCK, COUNT, NAME, SECONDS, SHARE, STATE, TEXT
 from scaler.monitor.views.view import (
     BAD,
-    COUNTER,
     FINE,
-    GAUGE,
     LOST,
     TABLE,
     TEXT_BLOCK,
     Empty,
     Field,
-    FieldMetric,
     Part,
     View,
     ViewState,
+    counter,
     fact,
+    gauge,
     hidden,
     known,
     scaled,
@@ -63,10 +62,9 @@ CLIENTS = View(
               "client", key="n", old=("label",)),
         Field("owner", NAME, known("owner"), "Owner", "the user of the client", width=12, key="u"),
         Field("open", COUNT, scaled("open"), "Open", "tasks that have not ended", width=10, key="o",
-              metric=FieldMetric("scaler_client_open_tasks", GAUGE, "Tasks of a client that have not ended")),
+              metric=gauge("scaler_client_open_tasks")),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "of these, tasks that no worker has", width=10, key="w",
-              metric=FieldMetric("scaler_client_waiting_tasks", GAUGE,
-                            "Tasks of a client that are not assigned to a worker")),
+              metric=gauge("scaler_client_waiting_tasks")),
         Field("seen", SECONDS, scaled("seen_ms"), "Seen", "time since its last message", width=5, key="s",
               shown=lambda _, each, __: units.ago(each.seen_ms / 1000)),
         Field("state", STATE, _client_state, "State", "connected, away, or in a task", width=10),
@@ -99,12 +97,17 @@ def _example(_: ViewState, each: StateFailure) -> str | None:
     return each.task.hex() or None
 
 
+def _failed_so(state: ViewState, _: Any, failure: StateFailure | None) -> Iterable[Any]:
+    same = (task for task in reversed(state.model.tasks.values()) if failure and task.function == failure.function)
+    return [task for task in same if word_of(task.state) == "failed" and state.model.failure_of(task) is failure]
+
+
 FAILURES = View(
     "failures", "failure", "Failures", _failures, lambda each: each.failure,
     (
         Field("name", NAME, _failure_name, "Failure", "type and message", "failure", key="n"),
         Field("count", COUNT, scaled("times"), "Count", "how often it has happened", width=7, key="c",
-              metric=FieldMetric("scaler_failures", COUNTER, "Failures of one kind")),
+              metric=counter("scaler_failures")),
         Field("last", CLOCK, known("last_us"), "Last", "when it last happened", width=8, key="l", old=("last_us",)),
         Field("function", NAME, known("function_name"), "Function", "the function", width=14, key="f",
               shown=lambda _, each, __: each.function_name, link=("functions", lambda _, each: each.function)),
@@ -128,10 +131,7 @@ FAILURES = View(
     parts=(
         Part(TEXT_BLOCK, "traceback of the example; numbers in the messages of others may differ",
              lambda _, __, each: (each.traceback or "no traceback was kept") if each else ""),
-        Part(TABLE, "tasks", lambda state, _, each: [
-            task for task in reversed(state.model.tasks.values())
-            if each and word_of(task.state) == "failed" and task.function == each.function
-            and state.model.failure_of(task) is each], "tasks", ("function",), most=20),
+        Part(TABLE, "tasks", _failed_so, "tasks", ("function",), most=20),
     ),
     total=total_of("failures"),
 )  # fmt: skip
@@ -147,8 +147,8 @@ EVENTS = View(
     "events", "event", "Events", _events, lambda each: (each.time_us, each.kind, each.subject),
     (
         Field("name", NAME,
-              lambda _, each: f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else ""),
-              "Event", "what happened to whom, and why", "event", key="n"),
+              lambda _, each: f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else ""), "Event",
+              "what happened to whom, and why", "event", key="n"),
         Field("when", CLOCK, known("time_us"), "When", "when it happened", width=14, key="w"),
         hidden("kind", TEXT, scaled("kind"), "What", "what happened", "what"),
         hidden("subject", TEXT, known("subject"), "Who", "to whom", "who"),
@@ -200,10 +200,6 @@ OBJECTS = View(
 # ------------------------------------------------------------------------------------------- the scheduler, counters
 
 
-def _scheduler(name: str, text: str) -> FieldMetric:
-    return FieldMetric(f"scaler_scheduler_{name}", GAUGE, text)
-
-
 _LAG = "Delay of the event loop of the scheduler: the median of the last second, and 95 % of it"
 SCHEDULER = View(
     "scheduler", "scheduler", "Scheduler",
@@ -212,44 +208,39 @@ SCHEDULER = View(
         Field("name", NAME, scaled("address"), "Scheduler", "its address", "scheduler", old=("address",)),
         Field("version", TEXT, scaled("package_version"), "Version", "its version", width=10),
         Field("started", CLOCK, known("started_us"), "Started", "when it was started", width=14, old=("started_us",),
-              metric=_scheduler("start_time_seconds", "Start time of the scheduler, in seconds since 1970")),
+              metric=gauge("scaler_scheduler_start_time_seconds")),
         Field("cpu", SHARE, scaled("cpu_permille"), "CPU", "its processor time, at most one core", width=6,
-              old=("cpu_permille",), metric=_scheduler("cpu_cores", "Cores that the scheduler uses, at most one")),
+              old=("cpu_permille",), metric=gauge("scaler_scheduler_cpu_cores")),
         Field("rss", BYTES, known("rss_bytes"), "Memory", "its memory", width=6, old=("rss_bytes",),
-              metric=_scheduler("resident_memory_bytes", "Resident memory of the scheduler")),
+              metric=gauge("scaler_scheduler_resident_memory_bytes")),
         Field("rss_free", BYTES, known("free_bytes"), "Host free", "memory that its host has left", width=8,
-              old=("rss_free_bytes",),
-              metric=_scheduler("host_free_memory_bytes", "Free memory of the host of the scheduler")),
+              old=("rss_free_bytes",), metric=gauge("scaler_scheduler_host_free_memory_bytes")),
         fact("lag", SECONDS, scaled("lag_us"), "Lag", "the usual delay of its loop", width=6,
-              metric=FieldMetric("scaler_scheduler_loop_lag_seconds", GAUGE, _LAG, (("percentile", "50"),))),
+             metric=gauge("scaler_scheduler_loop_lag_seconds", _LAG, percentile="50")),
         Field("lag_most", SECONDS, scaled("lag_most_us"), "Loop lag", "the delay of its loop, 95 % of the time",
               "loop lag", 8, old=("loop_lag_us",),
-              metric=FieldMetric("scaler_scheduler_loop_lag_seconds", GAUGE, _LAG, (("percentile", "95"),))),
+              metric=gauge("scaler_scheduler_loop_lag_seconds", _LAG, percentile="95")),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has", width=9,
-              metric=FieldMetric("scaler_tasks_waiting", GAUGE, "Tasks that are not assigned to a worker")),
+              metric=gauge("scaler_tasks_waiting")),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=9,
-              metric=FieldMetric("scaler_tasks_running", GAUGE, "Tasks that are assigned to workers")),
+              metric=gauge("scaler_tasks_running")),
         fact("objects", COUNT, scaled("objects"), "Objects", "objects that are stored",
-              metric=FieldMetric("scaler_objects", GAUGE, "Objects that are stored")),
+             metric=gauge("scaler_objects")),
         fact("object_bytes", BYTES, scaled("object_bytes"), "Object bytes", "bytes of these objects",
-              metric=FieldMetric("scaler_object_bytes", GAUGE, "Bytes of stored objects")),
+             metric=gauge("scaler_object_bytes")),
         fact("shared_bytes", BYTES, scaled("shared_bytes"), "Shared", "bytes in shared memory of clients",
-             metric=FieldMetric("scaler_object_shared_bytes", GAUGE,
-                           "Bytes of stored objects in shared memory of clients")),
+             metric=gauge("scaler_object_shared_bytes")),
         fact("agents", COUNT, scaled("agents"), "Agents", "agents that are connected or awaited",
-              metric=FieldMetric("scaler_agents", GAUGE, "Agents that are connected, or disconnected and not lost")),
+             metric=gauge("scaler_agents")),
         fact("workers", COUNT, scaled("workers"), "Workers", "workers of these agents",
-              metric=FieldMetric("scaler_workers", GAUGE, "Workers of connected or disconnected agents")),
+             metric=gauge("scaler_workers")),
         fact("busy", COUNT, lambda state, _: state.model.busy if "workers" in state.model.heads else None, "Busy",
-              "workers that execute a task",
-              metric=FieldMetric("scaler_workers_busy", GAUGE, "Workers that execute a task")),
+             "workers that execute a task", metric=gauge("scaler_workers_busy")),
         fact("stuck", COUNT,
-              lambda state, _: len(state.model.stuck.reasons) if "workers" in state.model.heads else None,
-              "Look stuck", "workers that look stuck", bad=True,
-              metric=FieldMetric("scaler_workers_stuck", GAUGE, "Workers that look stuck")),
+             lambda state, _: len(state.model.stuck.reasons) if "workers" in state.model.heads else None,
+             "Look stuck", "workers that look stuck", bad=True, metric=gauge("scaler_workers_stuck")),
         fact("clients", COUNT, scaled("clients"), "Clients", "root clients that are connected or awaited",
-              metric=FieldMetric("scaler_clients", GAUGE,
-                                "Root clients that are connected, or disconnected and not lost")),
+             metric=gauge("scaler_clients")),
     ),
     "name", Empty("The scheduler has sent nothing yet."), less=("version", "started", "rss_free"),
 )  # fmt: skip
@@ -274,18 +265,14 @@ def _messages(state: ViewState) -> Iterable[NamedCount]:
         yield NamedCount(name, *amounts, rates.sent.get(name), rates.received.get(name))
 
 
-def _items(way: str) -> FieldMetric:
-    return FieldMetric(f"scaler_scheduler_items_{way}", COUNTER, f"Items that the scheduler has {way}")
-
-
 MESSAGES = View(
     "messages", "message", "Messages", _messages, lambda each: each.name,
     (
         Field("name", NAME, scaled("name"), "Item", "the name of the item in the protocol", "item", key="n"),
         Field("sent", COUNT, scaled("first"), "Sent", "items that the scheduler has sent", width=11, key="w",
-              metric=_items("sent")),
+              metric=counter("scaler_scheduler_items_sent")),
         Field("received", COUNT, scaled("second"), "Received", "items that the scheduler has received", width=11,
-              key="r", metric=_items("received")),
+              key="r", metric=counter("scaler_scheduler_items_received")),
         Field("sent_rate", COUNT, scaled("first_rate"), "Sent/s", "sent per second", "sent/s", 9,
               shown=lambda _, each, width: units.rate(each.first_rate, width)),
         Field("received_rate", COUNT, scaled("second_rate"), "Received/s", "received per second", "received/s", 10,
@@ -304,7 +291,7 @@ ENDED = View(
               key="n"),
         Field("state", STATE, lambda _, each: word_of(each.name), "State", "success, failed or canceled", width=9),
         Field("count", COUNT, scaled("first"), "Tasks", "tasks that have ended so", "tasks", 11, "c",
-              metric=FieldMetric("scaler_tasks_ended", COUNTER, "Tasks that have ended, by state")),
+              metric=counter("scaler_tasks_ended")),
     ),
     "-count", Empty("No task has ended since the scheduler started."), topics=("scheduler",),
     labels=(("state", lambda each: each.name),),

@@ -42,17 +42,32 @@ class ViewState:
 
 
 class FieldMetric(NamedTuple):
-    """The metric of a field; a sample has the labels of the view, or `labels` if given, and the constant `extra`."""
+    """The metric of a field. A sample has the labels of the view, or `labels` if given, and the constant `extra`."""
 
     name: str
     kind: str
-    help: str
-    extra: tuple[tuple[str, str], ...] = ()
+    help: str = ""
+    """a text about the metric; by default the title of the view, and the meaning of the field"""
     labels: tuple[tuple[str, Callable[[Any], str]], ...] | None = None
+    extra: tuple[tuple[str, str], ...] = ()
 
     def label_names(self, view: View) -> list[str]:
         """Return the names of the labels of its samples, for a field of this view."""
         return [name for name, _ in (*(view.labels if self.labels is None else self.labels), *self.extra)]
+
+    def text(self, view: View, column: Field) -> str:
+        """Return the text about the metric."""
+        return self.help or f"{view.title}: {column.meaning}"
+
+
+def gauge(name: str, text: str = "", **extra: str) -> FieldMetric:
+    """Return a metric that may fall; `extra`: constant labels."""
+    return FieldMetric(name, GAUGE, text, extra=tuple(extra.items()))
+
+
+def counter(name: str, text: str = "", **extra: str) -> FieldMetric:
+    """Return a metric that only grows, until the scheduler is restarted; `extra`: constant labels."""
+    return FieldMetric(name, COUNTER, text, extra=tuple(extra.items()))
 
 
 @dataclass(frozen=True)

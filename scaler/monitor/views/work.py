@@ -12,19 +12,18 @@ from scaler.monitor.model.workers import percentile_us, run_counts
 from scaler.monitor.views.field_types import BAR, BYTES, CLOCK, COUNT, NAME, SECONDS, STATE, TEXT, WAIT
 from scaler.monitor.views.view import (
     BAD,
-    COUNTER,
     FINE,
-    GAUGE,
     HISTOGRAM,
     TABLE,
     TEXT_BLOCK,
     Empty,
     Field,
-    FieldMetric,
     Part,
     View,
     ViewState,
+    counter,
     fact,
+    gauge,
     hidden,
     known,
     scaled,
@@ -38,6 +37,9 @@ WAITING = "waiting"
 _STATES = {"inactive": WAITING, **dict.fromkeys(FAILURES, FAILED)}
 """By state at the scheduler: the word that all screens use for it."""
 _UNKNOWN_TASK = "The scheduler reports nothing of this task. It may have ended; only failed and long tasks are kept."
+
+
+_OPEN, _ENDED = "Open tasks of a function, by state", "Tasks of a function that have ended, by state"
 
 
 def word_of(state: str) -> str:
@@ -74,15 +76,6 @@ def _percentile(part: float) -> Callable[[ViewState, Any], float | None]:
     return value
 
 
-def _ended(state: str) -> FieldMetric:
-    text = "Tasks of a function that have ended since the first viewer connected, by state"
-    return FieldMetric("scaler_function_tasks_ended", COUNTER, text, (("state", state),))
-
-
-def _open(state: str) -> FieldMetric:
-    return FieldMetric("scaler_function_open_tasks", GAUGE, "Open tasks of a function, by state", (("state", state),))
-
-
 def _waits_for(_: ViewState, each: Any) -> str:
     return units.waits_for(each.waits_for, each.asks)
 
@@ -109,24 +102,26 @@ FUNCTIONS = View(
         Field("open", COUNT, lambda _, each: each.waiting + each.running, "Open", "tasks that have not ended",
               width=9, key="o"),
         fact("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has",
-              metric=_open("waiting")),
-        Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=7, key="r",
-              metric=_open("running")),
-        Field("mean", SECONDS, mean_seconds, "Mean", "the mean duration of a run", width=6, key="m", old=("mean_us",)),
+             metric=gauge("scaler_function_open_tasks", _OPEN, state="waiting")),
+        Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=7,
+              key="r", metric=gauge("scaler_function_open_tasks", _OPEN, state="running")),
+        Field("mean", SECONDS, mean_seconds, "Mean", "the mean duration of a run", width=6, key="m",
+              old=("mean_us",)),
         fact("p50", SECONDS, _percentile(0.5), "Median", "half of the runs are not longer"),
         Field("p95", SECONDS, _percentile(0.95), "95 %", "95 % of the runs are not longer", width=6, key="p",
               old=("p95_us",)),
         fact("p99", SECONDS, _percentile(0.99), "99 %", "99 % of the runs are not longer"),
         Field("total", SECONDS, _total, "Time", "the time of all runs", "time", 6, "T", is_wide=True),
         Field("success", COUNT, scaled("success"), "Success", "tasks that have succeeded", "done", 9, "d",
-              metric=_ended("success")),
+              metric=counter("scaler_function_tasks_ended", _ENDED, state="success")),
         Field("failed", COUNT, lambda _, each: _failed(each), "Failed", "tasks that have failed", "fail", 6, "f",
-              bad=True, metric=_ended("failed")),
+              bad=True, metric=counter("scaler_function_tasks_ended", _ENDED, state="failed")),
         fact("canceled", COUNT, scaled("canceled"), "Canceled", "tasks that were canceled",
-              metric=_ended("canceled")),
-        Field("waits", WAIT, _waits_for, "Waits for", "what most of its waiting tasks wait for", "waits for", 13, "w"),
+             metric=counter("scaler_function_tasks_ended", _ENDED, state="canceled")),
+        Field("waits", WAIT, _waits_for, "Waits for", "what most of its waiting tasks wait for", "waits for", 13,
+              "w"),
         hidden("why", TEXT, lambda state, each: state.model.why_it_waits(each) or None, "Why",
-              "the same in a sentence"),
+               "the same in a sentence"),
         hidden("waits_for", TEXT, scaled("waits_for"), "Reason", "the same as a word that programs compare",
                is_fact=False),
         hidden("asks", TEXT, scaled("asks"), "Requests", "the capabilities that its tasks request"),
@@ -190,6 +185,10 @@ def _traceback(is_own: bool) -> Callable[[ViewState, Any, Any], str]:
     return text
 
 
+def _worker_key(state: ViewState, task: StateTask) -> Any:
+    return next((worker.key for worker in state.model.workers if worker.name == task.worker), None)
+
+
 def _client_of(_: ViewState, each: Any) -> str | None:
     return each.client_label or each.client.hex() or None
 
@@ -202,21 +201,20 @@ TASKS = View(
               "waiting, running, canceling, success, failed or canceled", width=9, key="s"),
         fact("reason", TEXT, _why, "Why", "why it waits or failed, in words", "why"),
         hidden("function", NAME, _function_name, "Function", "its function",
-              link=("functions", lambda _, each: each.function)),
-        Field("duration", SECONDS, _duration, "Duration", "the duration of its last run, so far if it runs", "took", 6,
-              "d"),
+               link=("functions", lambda _, each: each.function)),
+        Field("duration", SECONDS, _duration, "Duration", "the duration of its last run, so far if it runs", "took",
+              6, "d"),
         Field("submitted", CLOCK, known("submitted_us"), "Submitted", "when it was submitted", width=9, key="u"),
         Field("waited", SECONDS, _waited, "Waited", "from its submission until its last run began", width=6, key="w"),
         hidden("started", CLOCK, known("started_us"), "Started", "when its last run began"),
         fact("ended", CLOCK, known("ended_us"), "Ended", "when it ended"),
         Field("worker", NAME, known("worker"), "Worker", "the worker of its last run", width=12,
-              link=("workers", lambda state, each: next(
-                  (worker.key for worker in state.model.workers if worker.name == each.worker), None))),
+              link=("workers", _worker_key)),
         hidden("attempt", COUNT, known("attempt"), "Try", "how many runs have been started", "try"),
         hidden("cpu", SECONDS, known("cpu_us"), "Processor", "processor time of its last run"),
         Field("peak", BYTES, known("peak_bytes"), "Peak memory", "the most memory of its last run", "most", 6, "m"),
         fact("client", NAME, _client_of, "Client", "the client that submitted it",
-              link=("clients", lambda state, each: each.client in state.model.clients and each.client)),
+             link=("clients", lambda state, each: each.client in state.model.clients and each.client)),
         Field("owner", NAME, known("owner"), "Owner", "the user of its client", width=10, key="o"),
         hidden("graph", TEXT, lambda _, each: each.graph.hex() or None, "Graph", "the graph that it belongs to",
                link=("graphs", lambda _, each: each.graph)),
@@ -297,7 +295,8 @@ GRAPHS = View(
     "graphs", "graph", "Graphs", lambda state: reversed(state.model.graphs.values()), lambda each: each.graph,
     (
         Field("name", NAME, lambda _, each: each.name or each.graph.hex()[:8], "Graph", "its name", "graph", key="n"),
-        Field("state", STATE, _graph_state, "State", "waiting, running, success, failed or canceled", width=9, key="s"),
+        Field("state", STATE, _graph_state, "State", "waiting, running, success, failed or canceled", width=9,
+              key="s"),
         Field("progress", BAR, _progress, "Progress", "the part of its tasks that has ended", "done", 10, "d"),
         Field("nodes", COUNT, scaled("nodes"), "Tasks", "the number of its tasks", "tasks", 7, "m"),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has", width=7, key="w"),
@@ -309,7 +308,7 @@ GRAPHS = View(
         Field("submitted", CLOCK, known("submitted_us"), "Submitted", "when it was submitted", width=9, key="u"),
         hidden("ended", CLOCK, known("ended_us"), "Ended", "when it ended"),
         fact("client", NAME, _client_of, "Client", "the client that submitted it",
-              link=("clients", lambda state, each: each.client in state.model.clients and each.client)),
+             link=("clients", lambda state, each: each.client in state.model.clients and each.client)),
         Field("owner", NAME, known("owner"), "Owner", "the user of its client", width=10, key="o"),
     ),
     "-submitted", Empty("No graph has been submitted: client.get({...}, [...]) does."), "This graph is not kept.",
@@ -335,7 +334,7 @@ NODES = View(
         Field("state", STATE, lambda _, each: word_of(each.state), "State", "its state", width=9),
         Field("duration", SECONDS, known("duration_us"), "Duration", "the duration of its run", "took", 6),
         hidden("task", TEXT, lambda _, each: each.task.hex() or None, "Task", "its id",
-              link=("tasks", lambda _, each: each.task)),
+               link=("tasks", lambda _, each: each.task)),
     ),
     "position", Empty("No task of the graph has been reported."), topics=("graph/",),
     mark=lambda _, each: BAD if word_of(each.state) == FAILED else FINE,
@@ -347,6 +346,10 @@ NODES = View(
 
 def _age(state: ViewState, each: StateJob) -> float:
     return max(0, state.model.received_us - each.created_us) / 1e6
+
+
+def _function_key(state: ViewState, each: StateJob) -> bytes | None:
+    return next((key for key, one in state.model.functions.items() if one.name == each.function_name), None)
 
 
 def _kept_rows(_state: ViewState, each: StateJob, width: int) -> str:
@@ -371,7 +374,8 @@ JOBS = View(
         Field("rows", COUNT, scaled("rows"), "Rows", "rows so far;  4,096+  more will be submitted", width=9, key="r",
               shown=_kept_rows),
         Field("failed", COUNT, scaled("failed"), "Failed", "rows that have failed", "fail", 6, "f", bad=True),
-        hidden("open", COUNT, lambda _, each: each.rows - each.done - each.failed, "Open", "rows that have not ended"),
+        hidden("open", COUNT, lambda _, each: each.rows - each.done - each.failed, "Open",
+               "rows that have not ended"),
         hidden("handed_out", COUNT, scaled("said"), "Handed out", "rows that were submitted as tasks", "handed out",
                old=("said",)),
         Field("rate", COUNT, lambda state, each: state.model.job_rates.per_second(each), "Rows/s",
@@ -386,8 +390,7 @@ JOBS = View(
         Field("owner", NAME, known("owner"), "Owner", "the user who has created it", width=12, key="o"),
         Field("program", NAME, known("program"), "Program", "the program that has created it", width=14, key="p"),
         fact("function", NAME, known("function_name"), "Function", "the function of its rows",
-              link=("functions", lambda state, each: next(
-                  (key for key, one in state.model.functions.items() if one.name == each.function_name), None))),
+             link=("functions", _function_key)),
         hidden("created", CLOCK, known("created_us"), "Created", "when it was created"),
         hidden("changed", CLOCK, known("changed_us"), "Changed", "when its last row ended"),
     ),
@@ -402,23 +405,27 @@ JOBS = View(
 
 # --------------------------------------------------------------------------------------------------------- waiting
 
+_BY_REASON = gauge("scaler_tasks_waiting_by_reason")._replace(labels=(("reason", lambda each: each.waits_for),))
+_WANTED = gauge("scaler_wanted_workers")._replace(labels=(("capabilities", lambda each: each.asks),))
+
+
+def _functions_that_wait(state: ViewState, key: Any, _: Any) -> Iterable[StateFunction]:
+    return [each for each in state.model.functions.values() if each.waiting and each.asks == key[0]]
+
+
 WAITING_GROUPS = View(
     "waiting", "group", "Waiting", lambda state: state.model.waiting, lambda each: (each.asks, each.waits_for),
     (
         Field("name", NAME, lambda _, each: each.asks or "any worker", "Tasks need",
               "the capabilities that the tasks request", "tasks need", key="n"),
         Field("waiting", COUNT, scaled("waiting"), "Waiting", "tasks that no worker has", width=9, key="w",
-              metric=FieldMetric("scaler_tasks_waiting_by_reason", GAUGE, "Waiting tasks, by reason",
-                            labels=(("reason", lambda each: each.waits_for),))),
+              metric=_BY_REASON),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers", width=7, key="r"),
         Field("places", COUNT, scaled("places"), "Places", "workers that can take the tasks", width=6, key="p"),
         Field("work", SECONDS, known("work_us"), "Work", "the open tasks times their usual duration", width=6,
               key="T"),
         Field("wanted", COUNT, lambda _, each: wanted_by_capabilities([each]).get(each.asks), "Workers wanted",
-              "workers that would finish the tasks in 5 s", width=6,
-              metric=FieldMetric("scaler_wanted_workers", GAUGE,
-                            "Workers that the open tasks could use, by requested capabilities",
-                            labels=(("capabilities", lambda each: each.asks),))),
+              "workers that would finish the tasks in 5 s", width=6, metric=_WANTED),
         Field("waits", WAIT, _waits_for, "Waits for", "what they wait for", "waits for", 14),
         fact("sentence", TEXT, scaled("sentence"), "Why", "the same in a sentence", "why"),
         hidden("waits_for", TEXT, scaled("waits_for"), "Reason", "the same as a word that programs compare",
@@ -428,7 +435,6 @@ WAITING_GROUPS = View(
     "-waiting", Empty("No task is open."), topics=("scheduler",), less=("wanted", "work", "places", "running"),
     mark=lambda _, each: BAD if each.waiting and not each.places and each.waits_for != "inputs" else FINE,
     parts=(
-        Part(TABLE, "functions", lambda state, key, _: [each for each in state.model.functions.values()
-                                                        if each.waiting and each.asks == key[0]], "functions"),
+        Part(TABLE, "functions", _functions_that_wait, "functions"),
     ),
 )  # fmt: skip

@@ -245,7 +245,7 @@ ALERTS: tuple[Rule, ...] = (
         "Make tasks larger, or give the scheduler a core of its own.",
     ),
     (
-        "ScalerWorkersArePaused", f"{HOSTS} ({_rule_series('agents.held')}) > 0", "5m", "warning",
+        "ScalerWorkersArePaused", f"{HOSTS} ({_rule_series('agents.paused')}) > 0", "5m", "warning",
         "{{ $value }} workers of {{ $labels.host }} are paused: memory and disk for values are full.",
         "Read results, drop futures that are not needed, or set a larger limit of the disk.",
     ),

@@ -47,9 +47,6 @@ class _Scrape(Collector):
         yield _info("scaler_build_info", "Version of the scheduler", "version", model.scheduler.package_version)
         text = "What limits the cluster: a word such as workers, scheduler or idle, or requested capabilities"
         yield _info("scaler_verdict_info", text, "verdict", verdict(model, now).word)
-        if model.left_seconds is not None:
-            text = "Estimated time until the open tasks have ended"
-            yield GaugeMetricFamily("scaler_left_seconds", text, value=model.left_seconds)
         for view in VIEWS.values():
             yield from _of_view(view, self._state)
         yield _durations(self._state)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from scaler.monitor import units
+from scaler.monitor.model.verdict import verdict
 from scaler.monitor.views.field_types import BYTES, CLOCK, COUNT, NAME, SECONDS, SHARE, STATE, TEXT
 from scaler.monitor.views.view import (
     BAD,
@@ -200,6 +201,10 @@ OBJECTS = View(
 # ------------------------------------------------------------------------------------------- the scheduler, counters
 
 
+def _verdict(name: str) -> Callable[[ViewState, Any], str | None]:
+    return lambda state, _: getattr(verdict(state.model, state.now), name) or None
+
+
 _LAG = "Delay of the event loop of the scheduler: the median of the last second, and 95 % of it"
 SCHEDULER = View(
     "scheduler", "scheduler", "Scheduler",
@@ -215,7 +220,7 @@ SCHEDULER = View(
               metric=gauge("scaler_scheduler_resident_memory_bytes")),
         Field("rss_free", BYTES, known("free_bytes"), "Host free", "memory that its host has left", width=8,
               old=("rss_free_bytes",), metric=gauge("scaler_scheduler_host_free_memory_bytes")),
-        fact("lag", SECONDS, scaled("lag_us"), "Lag", "the usual delay of its loop", width=6,
+        fact("lag", SECONDS, scaled("lag_us"), "Lag", "the usual delay of its loop",
              metric=gauge("scaler_scheduler_loop_lag_seconds", _LAG, percentile="50")),
         Field("lag_most", SECONDS, scaled("lag_most_us"), "Loop lag", "the delay of its loop, 95 % of the time",
               "loop lag", 8, old=("loop_lag_us",),
@@ -224,6 +229,11 @@ SCHEDULER = View(
               metric=gauge("scaler_tasks_waiting")),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=9,
               metric=gauge("scaler_tasks_running")),
+        fact("verdict", TEXT, _verdict("word"), "Bound by", "what limits the cluster, in a word", "bound by"),
+        fact("advice", TEXT, _verdict("sentence"), "Advice", "the same in a sentence, and what to do"),
+        fact("warning", TEXT, _verdict("warning"), "Warning", "which tasks no worker can run", bad=True),
+        fact("left", SECONDS, lambda state, _: state.model.left_seconds, "Left",
+             "the estimated time until the open tasks have ended", metric=gauge("scaler_left_seconds")),
         fact("objects", COUNT, scaled("objects"), "Objects", "objects that are stored",
              metric=gauge("scaler_objects")),
         fact("object_bytes", BYTES, scaled("object_bytes"), "Object bytes", "bytes of these objects",

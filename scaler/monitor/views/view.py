@@ -57,7 +57,7 @@ class FieldMetric(NamedTuple):
 
     def text(self, view: View, column: Field) -> str:
         """Return the text about the metric."""
-        return self.help or f"{view.title}: {column.meaning}"
+        return self.help or f"{view.title}: {column.meaning.partition(';')[0]}"
 
 
 def gauge(name: str, text: str = "", **extra: str) -> FieldMetric:

@@ -21,8 +21,8 @@ from scaler.monitor.views.view import COUNTER, Field, View, ViewState
 from scaler.monitor.views.work import FUNCTIONS, mean_seconds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-DURATION_BUCKETS = (7, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28)
-"""The limits of the buckets of durations, as powers of two in microseconds: 0.1 ms to 4.5 minutes."""
+DURATION_BUCKETS = range(10, 31, 2)
+"""The limits of the buckets of durations, as powers of two in microseconds: 1 ms to 18 minutes."""
 
 
 def exposition(model: Model, now: float) -> bytes:

@@ -97,7 +97,7 @@ def _counts(_state: ViewState, _key: Any, each: StateFunction | None) -> list[in
 FUNCTIONS = View(
     "functions", "function", "Functions", lambda state: state.model.functions.values(), lambda each: each.function,
     (
-        Field("name", NAME, lambda _, each: each.name if each.function else "all others", "Function",
+        Field("name", NAME, lambda _, each: each.name or each.function.hex() or "all others", "Function",
               "the name of the function", "function", key="n"),
         Field("open", COUNT, lambda _, each: each.waiting + each.running, "Open", "tasks that have not ended",
               width=9, key="o"),
@@ -126,7 +126,7 @@ FUNCTIONS = View(
                is_fact=False),
         hidden("asks", TEXT, scaled("asks"), "Requests", "the capabilities that its tasks request"),
     ),
-    "-open", Empty("No function has had open tasks since scaler_top started."), "This function no longer has tasks.",
+    "-open", Empty("No function has had tasks since the scheduler started."), "This function no longer has tasks.",
     less=("running", "success", "p95", "waits", "failed"),
     mark=lambda _, each: BAD if _failed(each) else FINE,
     group=lambda _, each: not each.function,
@@ -139,6 +139,7 @@ FUNCTIONS = View(
     ),
     labels=(("function", lambda each: each.function.hex() or "others"), ("name", lambda each: each.name)),
     total=total_of("functions"),
+    metrics_most=257,  # all others are the last one
 )  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------------- tasks

@@ -187,8 +187,8 @@ def test_rows_are_bounded() -> None:
     heard("workers", agent(*rows), agent(*rows, agent=b"other", host="rome08"), model=model)
     families = Scrape(model).families
     assert len(families["scaler_failures"].samples) == len(families["scaler_client_open_tasks"].samples) == 256
-    assert len(families["scaler_function_open_tasks"].samples) == 2 * 256
-    assert len(families["scaler_function_duration_seconds"].samples) == 256 * (12 + 2)
+    assert len(families["scaler_function_open_tasks"].samples) == 2 * 257
+    assert len(families["scaler_function_duration_seconds"].samples) == 257 * (12 + 2)
     assert len(families["scaler_worker_busy"].samples) == WORKERS_MOST
 
 

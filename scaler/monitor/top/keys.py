@@ -21,7 +21,7 @@ _HELP = (
     "",
     *wrap(f"{'1-9, 0, Tab':<11} {', '.join(VIEWS)}", 79, subsequent_indent=" " * 12),
     "arrows k j  move; PgUp PgDn Home End; Left Right scroll the columns",
-    "Enter       details: processes of a worker, traceback of a failure, failed rows of a job; Esc back",
+    "Enter       details: processes of a worker, traceback of a failure, rows of a job",
     "/           filter by a part of a name, host or function; !part excludes matches",
     "sort        the letter in brackets: worker[n] agt_cpu[C] ..; again: reverse",
     "Space       pause      t  totals or per second      g  workers by host",

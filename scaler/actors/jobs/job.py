@@ -637,7 +637,8 @@ class JobActor(Actor):
 
     def store(self, objects: list[JobObject]) -> None:
         """Store functions and values of rows in the object store."""
-        store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
+        whose = (self._client_id, self._context.owner, self.actor_ref)
+        store_objects(objects, self._state.terms.function, *whose, self._services.object_store)
 
     def has_unwritten(self) -> bool:
         """Return whether the result of any ended row is not on disk yet."""

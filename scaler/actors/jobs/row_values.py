@@ -74,13 +74,18 @@ class JobResults:
 
 
 def store_objects(
-    objects: Iterable[JobObject], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef
+    objects: Iterable[JobObject], function: str, client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef
 ) -> None:
-    """Store the functions and values of a job's rows in the object store. Functions are shared by all owners."""
+    """Store the functions and values of a job's rows in the object store. Functions are shared by all owners.
+
+    Args:
+        function: the name of functions that the record stores without a name.
+    """
     for each in objects:
         is_function = each.kind == InstructionKind.CREATE_FUNCTION
         if is_function and content_id(each.frames) != each.object_id:
             logger.warning("a function of a job is dropped: its id is not the hash of its content")
             continue
         object_id, payer = ObjectId(each.object_id), None if is_function else owner
-        store.send(StoreObject(object_id, client_id, each.name, each.frames, True, is_function, b"", job, payer))
+        name = each.name or (function if is_function else "")
+        store.send(StoreObject(object_id, client_id, name, each.frames, True, is_function, b"", job, payer))

@@ -461,13 +461,25 @@ def test_objects_of_a_job_belong_to_its_owner(bench: Bench, tmp_path: Path) -> N
     store, store_ref = bench.recorder()
     owner = Owner("alice")
     objects = [JobObject(b"i" * 16, InstructionKind.CREATE, "", (b"value",)), function_of(b"code")]
-    store_objects(objects, ClientId(b"c" * 16), owner, store_ref, store_ref)
+    store_objects(objects, "price", ClientId(b"c" * 16), owner, store_ref, store_ref)
     bench.run()
     assert [(each.payer, each.is_function) for each in store.take(StoreObject)] == [(owner, False), (None, True)]
 
 
-def function_of(code: bytes) -> JobObject:
-    return JobObject(content_id([code]), InstructionKind.CREATE_FUNCTION, "f", (code,))
+def test_the_function_of_a_job_has_the_name_in_the_terms_unless_the_record_has_one(bench: Bench) -> None:
+    store, store_ref = bench.recorder()
+    objects = [
+        JobObject(b"i" * 16, InstructionKind.CREATE, "", (b"value",)),
+        function_of(b"nameless", ""),
+        function_of(b"named", "f"),
+    ]
+    store_objects(objects, "price", ClientId(b"c" * 16), Owner("alice"), store_ref, store_ref)
+    bench.run()
+    assert [each.name for each in store.take(StoreObject)] == ["", "price", "f"]
+
+
+def function_of(code: bytes, name: str = "f") -> JobObject:
+    return JobObject(content_id([code]), InstructionKind.CREATE_FUNCTION, name, (code,))
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ class SchedulerTree:
         self.adoptions = AdoptionTable()
         self.jobs: SeenJobs = {} if catalog is None else catalog.seen
         self.outputs = OutputState(config.task_output_retention_seconds)
-        self.events = Events()
+        self.events = Events(self.objects.function_name)
 
         self._owner = "" if catalog is None else catalog.owner
         services = partial(

@@ -108,6 +108,16 @@ class RowResult(NamedTuple):
     duration_us: int = 0
 
 
+@dataclass(slots=True)
+class LiveCounts:
+    """Counts of the open rows of a job, or of the open tasks of a client, that change all the time."""
+
+    handed_out: int = 0
+    """the number of rows that the job has submitted to the queue of the scheduler and that have not ended"""
+    running: int = 0
+    """the number of rows or tasks at workers"""
+
+
 @dataclass(frozen=True)
 class JobSummary:
     """The state of a job, its counts of rows, and its first failures."""
@@ -126,8 +136,8 @@ class JobSummary:
     """the time of the last change, in seconds since 1970"""
     failures: Sequence[RowResult] = ()
     """the failures of the first failed rows"""
-    said: int = 0
-    """the number of submitted rows that have not ended"""
+    live: LiveCounts = field(default_factory=LiveCounts)
+    """how many rows are handed out and running now; all other values are those of the last change"""
     record_id: bytes = b""
 
     @property
@@ -141,8 +151,8 @@ class JobSummary:
         return {
             "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
             "attended": terms.is_attended, "created": terms.created, "state": self.state, "reason": self.reason,
-            "sealed": self.is_sealed, "rows": self.rows, "done": self.done, "failed": self.failed, "said": self.said,
-            "bytes": self.size_bytes, "changed": self.changed, "record": self.record_id.hex(),
+            "sealed": self.is_sealed, "rows": self.rows, "done": self.done, "failed": self.failed,
+            "handed_out": self.live.handed_out, "running": self.live.running, "bytes": self.size_bytes, "changed": self.changed, "record": self.record_id.hex(),
             "max_failures": terms.max_failures, "work": terms.work,
         }  # fmt: skip
 

@@ -120,9 +120,11 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 assert after is before
                 break
             assert after is before or after in TRANSITIONS[before].values()
+            assert context.live.running == (after in (task_states.RUNNING, task_states.CANCELING))
             assert ref.is_stopped() == (after in FINAL)
     finally:
         logging.disable(logging.NOTSET)
     done = [mail for mail in session.messages if type(mail) is TaskResult]
     assert len(done) == (1 if actor.state in FINAL else 0)
     assert actor.state in (*task_states.TRANSITIONS, *FINAL)
+    assert sum(context.ended_of[ObjectId(b"f" * 16)]) == sum(context.ended) == len(done) + bench.dispatcher.failures

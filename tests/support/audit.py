@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from scaler.actors.vocabulary.events import (
     BROKE,
+    NEVER_STARTED,
     SUBMITTED,
     ObjectFilled,
     ObjectGone,
@@ -42,7 +43,7 @@ from scaler.actors.vocabulary.task_states import (
 )
 from scaler.ids import ClientId, ObjectId, is_later
 from scaler.kit import Actor, ActorRef, handles
-from scaler.wire.messages.vocabulary import FAILURES
+from scaler.wire.messages.vocabulary import CANCELED, FAILURES
 
 if TYPE_CHECKING:
     from tests.support.inside import Inside
@@ -122,6 +123,9 @@ class Audit(Actor):
             self.tasks[moved.task] = TaskHistory(moved)
             return
         assert moved.worker is None or moved.worker in self.workers, f"{moved} at a worker that never joined"
+        if moved.event == NEVER_STARTED:
+            assert moved.state in FAILURES | {CANCELED}, f"{moved} is no end"
+            return
         if moved.task not in self.tasks:
             self.tasks[moved.task] = TaskHistory(moved)
         self.tasks[moved.task].add(moved)
@@ -183,6 +187,8 @@ class Audit(Actor):
         stored = tree.objects.statistics()
         n_bytes = sum(each.size_bytes for each in tree.objects.objects.values())
         assert (len(self.objects), sum(self.objects.values())) == (stored["objects"], n_bytes)
+        of_functions = (tree.events.ended_of.rest, *tree.events.ended_of.values())
+        assert list(map(sum, zip(*of_functions, strict=True))) == tree.events.ended
         open_tasks = {
             task
             for task, history in self.tasks.items()

@@ -47,6 +47,7 @@ _SUCCESS = TaskStatus.SUCCESS
 _FINAL = (TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.NO_WORKER)
 """Failures of a task whose client does not run it again. After any other one it may, if it has claimed the result."""
 _CANCEL = CancelTask()
+_INPUT_FAILED = "a task whose result it needs has failed"
 
 
 class ClientValues(Protocol):
@@ -127,7 +128,7 @@ class WaitingTasks:
             if spec.graph_id not in self._refused:
                 graph = self._begin(spec, context_of(spec), now)
             if graph is None:
-                self._report_refused(spec)
+                self._report_refused(spec, context_of(spec))
                 return
         nodes, position = graph.nodes, graph.n_received
         graph.n_received = position + 1
@@ -185,8 +186,10 @@ class WaitingTasks:
         if len(self._refused) > REFUSED_MOST:
             self._refused.popitem(last=False)
 
-    def _report_refused(self, spec: Task) -> None:
+    def _report_refused(self, spec: Task, context: ClientContext) -> None:
         status, payload = self._refused[spec.graph_id]
+        if spec.function_id != NO_ID:
+            context.end_unstarted(spec, status, payload.decode("utf-8", "replace"))
         if not spec.unwanted:
             self._put(TaskResult(spec.task_id, status, payload, 0))
 
@@ -543,6 +546,7 @@ class WaitingTasks:
     def _end(self, node: WaitingTask, status: int, payload: bytes) -> None:
         if node.status == WAITING:
             self._end_waiting(node, status)
+            self._count_unstarted(node, status, payload)
         graph = node.graph
         node.status, node.payload, node.block, node.frames = status, payload, b"", ()
         if not node.unwanted:
@@ -576,6 +580,15 @@ class WaitingTasks:
             receiver.send(message)
         if status == TaskStatus.CANCELED:
             self._note_unstarted(node)
+
+    def _count_unstarted(self, node: WaitingTask, status: int, payload: bytes) -> None:
+        """Count and report the end of a task that waited, unless its client has the result or makes it."""
+        terms, graph = node.terms, node.graph
+        if terms is None or node.function_id == NO_ID or (graph is not None and graph.is_answered):
+            return
+        what = (node.task_id, node.function_id, b"", b"", terms.priority, terms.name)
+        reason = _INPUT_FAILED if status == TaskStatus.FAILED else payload.decode("utf-8", "replace")
+        terms.context.end_unstarted(Task(*what, graph_id=node.graph_id), TaskStatus(status), reason)
 
     def _note_unstarted(self, node: WaitingTask) -> None:
         terms = node.terms
@@ -749,6 +762,9 @@ class WaitingTasks:
             if task.status == WAITING:
                 self._note_unstarted(task)
                 messages += self._run_releases(task)
+                task.status = TaskStatus.CANCELED  # some tasks occur twice
+                if task.terms is not None and task.function_id != NO_ID:
+                    task.terms.context.events.count_ended(task.function_id, TaskStatus.CANCELED)
         self._owner.end(self.n_waiting + sum(graph.size - len(graph.nodes) for graph in self.graphs.values()))
         self.n_waiting = 0
         for task in chain(self._by_id.values(), *(graph.nodes for graph in self.graphs.values())):

@@ -123,7 +123,8 @@ class JobActor(Actor):
         # The agents of a local cluster end with its scheduler.
         is_asked = not (self._state.is_new or self._state.is_new_version or self._catalog.is_shared)
         adoption = services.adoption if is_asked else None
-        self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
+        what = (client_id, account, adoption, label, self._rows.live)
+        self._context = ClientContext(services, self.actor_ref, *what)
         self._context.records_starts = self._state.is_at_most_once = options.at_most_once
         self._state.lockout = self._catalog.lockout(terms)
         self._tasks = OpenTasks[int](owner)
@@ -280,7 +281,7 @@ class JobActor(Actor):
             held, self._held = self._held, {}
             self.order(lambda: self._record.mark(held), partial(self._starts_recorded, held))
         n_submitted, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
-        room = min(self._window() - self._rows.n_submitted, SUBMITTED_AT_ONCE * size, self._room_in_quota())
+        room = min(self._window() - self._rows.live.handed_out, SUBMITTED_AT_ONCE * size, self._room_in_quota())
         if room <= 0:
             return
         while n_submitted < room and (taken := self._rows.take(min(size, room - n_submitted))) is not None:
@@ -306,7 +307,7 @@ class JobActor(Actor):
         if self._n_at_agents or self._awaits_agents:
             return self._n_at_agents
         room = owner.room_for_one() if self._has_turn or not owner.is_awaited else 0
-        if not room and rows.n_open > rows.n_submitted:
+        if not room and rows.n_open > rows.live.handed_out:
             owner.wait(self.actor_ref)
             if not self._tasks:
                 self._audit_over_quota(f"{owner.why_full()}: rows wait")
@@ -399,6 +400,8 @@ class JobActor(Actor):
         """Keep the results of rows of a range that has ended early, and submit those that return."""
         running = None if ended.running is None else index_of(ended.running.task_id)
         is_canceled = self._tasks.end_range(index_of(ended.first), running)
+        if is_canceled is not False:
+            ended.context.cancel_unstarted(each.spec for each in ended.returned)
         if is_canceled is None:
             return
         for result in ended.results:

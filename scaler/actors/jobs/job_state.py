@@ -11,12 +11,13 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from scaler.ids import random_id
 from scaler.jobs.failures import exceeds, too_many
 from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, JobSummary, RowRange, RowResult
-from scaler.jobs.terms import PAUSED
+from scaler.jobs.terms import PAUSED, LiveCounts
 from scaler.jobs.values import Arguments
 from scaler.keys.allowed import Lockout
 from scaler.wire.messages.common import TaskStatus
@@ -52,7 +53,7 @@ class OpenRows:
         """the number of rows of each range that have not ended"""
         self._states = dict(ended)
         """one byte for each row, by the first row of the range; only for ranges whose rows have different states"""
-        self.n_submitted = 0
+        self.live = LiveCounts()
         self.rows = self.done = self.failed = 0
         for each in ranges:
             self.add(each.first, each.n_rows)
@@ -123,7 +124,7 @@ class OpenRows:
         if before.count(_ENDED):
             new = [each for each, state in zip(new, before, strict=True) if state != _ENDED[0]]
         states[begin : begin + n_rows] = _ENDED * n_rows
-        self.n_submitted -= before.count(_SUBMITTED)
+        self.live.handed_out -= before.count(_SUBMITTED)
         self._open[at] -= len(new)
         if not self._open[at]:
             del self._states[self._firsts[at]]
@@ -136,7 +137,7 @@ class OpenRows:
         at = self._at(row)
         begin = row - self._firsts[at]
         self._states_at(at)[begin : begin + n_rows] = _OPEN * n_rows
-        self.n_submitted -= n_rows
+        self.live.handed_out -= n_rows
         self.rewind()
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
@@ -200,7 +201,7 @@ class OpenRows:
         n_rows = arguments.fitting(begin, most, RANGE_BYTES)
         n_rows -= len(states[begin : begin + n_rows].lstrip(_OPEN))
         states[begin : begin + n_rows] = _SUBMITTED * n_rows
-        self.n_submitted += n_rows
+        self.live.handed_out += n_rows
         self._loaded = (first, arguments, begin + n_rows)
         return NextRows(first + begin, n_rows, arguments, begin)
 
@@ -208,7 +209,7 @@ class OpenRows:
         """Assert that the counts agree."""
         assert self.done + self.failed + sum(self._open) == self.rows == sum(self._counts)
         submitted = sum(states.count(_SUBMITTED) for states in self._states.values())
-        assert self.n_submitted == submitted, f"{submitted} rows are submitted, but {self.n_submitted} count"
+        assert self.live.handed_out == submitted, f"{submitted} rows are submitted, but {self.live.handed_out} count"
 
 
 class EndedLog:
@@ -273,8 +274,8 @@ class JobState:
         self.record_id = record.record_id
         self.state, self.reason, self.is_sealed = record.state, record.reason, record.is_sealed
         self.size_bytes, self.changed, self.duration_us = record.size_bytes, record.changed, record.duration_us
-        self.failures = list(record.first_failures)
-        """the failures of the first failed rows"""
+        self.failures = tuple(record.first_failures)
+        """the failures of the first failed rows, in row order"""
         self.max_failures = self.terms.max_failures
         self.trouble = ""
         """why nothing can be written at the moment"""
@@ -301,13 +302,16 @@ class JobState:
             is_failure = result.status != TaskStatus.SUCCESS
             new = self.rows.end(result.row, result.n_rows, is_failure=is_failure)
             self.log.add(new)
-            if new and is_failure and len(self.failures) < FAILURES_SHOWN:
-                self.failures.append(result)
+            if new and is_failure:
+                self._show_failures(result)
+
+    def _show_failures(self, *failures: RowResult) -> None:
+        self.failures = tuple(sorted((*self.failures, *failures), key=attrgetter("row"))[:FAILURES_SHOWN])
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
         """Count ended rows as open, since they run again. `n_done`: how many of the rows were done."""
         again = set(rows)
-        self.failures = [each for each in self.failures if each.row not in again]
+        self.failures = tuple(each for each in self.failures if each.row not in again)
         self.rows.reopen(rows, n_done)
 
     def lose(self, damaged: Sequence[RowResult]) -> None:
@@ -315,7 +319,7 @@ class JobState:
         self.log.add(each.row for each in damaged)
         self.rows.done -= len(damaged)
         self.rows.failed += len(damaged)
-        self.failures = [*self.failures, *damaged][:FAILURES_SHOWN]
+        self._show_failures(*damaged)
 
     def why_stop(self) -> str:
         """Return a sentence if the job is open and too many rows have failed; else an empty text."""
@@ -330,7 +334,7 @@ class JobState:
         rows, state = self.rows, PAUSED if self.lockout is not None and self.is_open else self.state
         return JobSummary(
             self.terms, state, self.reason or self.why_paused, self.is_sealed, rows.rows, rows.done, rows.failed,
-            self.size_bytes, self.changed, tuple(self.failures), rows.n_submitted, self.record_id,
+            self.size_bytes, self.changed, self.failures, rows.live, self.record_id,
         )  # fmt: skip
 
     def info(self) -> dict[str, Any]:

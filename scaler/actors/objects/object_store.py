@@ -471,7 +471,7 @@ class ObjectStore(Actor):
         del self._objects[object_id]
         self._table.count(object_id, stored, -1)
         if stored.is_function:
-            self._table.functions.pop(object_id, None)
+            self._table.remove_function(object_id)
         if self._events.of_objects is not None:
             self._events.of_objects.send(ObjectGone(object_id))
         for owner in stored.owners:

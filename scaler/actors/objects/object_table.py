@@ -5,12 +5,13 @@ Changed only by the object store, and kept if that actor restarts. Read by the m
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 
 from scaler.actors.messages.objects import FetchObject, StoreObject
 from scaler.actors.objects.copies import Copies, Retained
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.pending_requests import PendingRequests
+from scaler.actors.vocabulary.function_ends import FUNCTIONS_MOST
 from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.peer import Peer
 from scaler.ids import ClientId, ObjectId
@@ -149,6 +150,8 @@ class ObjectTable:
         """objects whose bytes only agents have, by the session of the agent: dicts as ordered sets"""
         self.sessions: dict[ObjectId, dict[ActorRef, None]] = {}
         self.functions: dict[ObjectId, StoredObject] = {}
+        self._former_names: OrderedDict[ObjectId, str] = OrderedDict()
+        """the names of the functions that were removed last: their tasks may end after that"""
         self.pending = PendingRequests()
         self.recently_lost: dict[ObjectId, str] = {}
         self.size_bytes = 0
@@ -185,9 +188,17 @@ class ObjectTable:
         self.count(object_id, stored, 1)
 
     def function_name(self, function_id: ObjectId) -> str:
-        """Return the name of a function; empty if the function is not stored."""
+        """Return the name of a function; empty if the function is not stored, and was removed long ago."""
         stored = self.functions.get(function_id)
-        return "" if stored is None else stored.name
+        return self._former_names.get(function_id, "") if stored is None else stored.name
+
+    def remove_function(self, function_id: ObjectId) -> None:
+        """Remove a function, and remember its name."""
+        stored = self.functions.pop(function_id, None)
+        if stored is not None:
+            self._former_names[function_id] = stored.name
+            if len(self._former_names) > FUNCTIONS_MOST:
+                self._former_names.popitem(last=False)
 
     def awaited_by(self, host: ActorRef) -> set[ObjectId]:
         """Return the objects that a host has requested and not received. Tasks at the host wait for these objects."""

@@ -154,7 +154,7 @@ class ClientSession(Session):
             InputValues(session, self._client_id, services), self._slices, self._audit,
         )  # fmt: skip
         own = (self._tasks, self._held, self._waiting)
-        self._bounds = TaskBounds(*own, owner, peer, services, self._audit)
+        self._bounds = TaskBounds(*own, owner, peer, services, self._audit, self._context.end_unstarted)
         self._questions = ClientQuestions(session, peer, services, put, *own)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsReturned())
@@ -286,11 +286,11 @@ class ClientSession(Session):
         if spec.task_id in self._tasks:
             return  # resent after a lost connection
         if spec.object_ids and self._objects.is_foreign(spec.object_ids):
-            self._report(TaskResult(spec.task_id, TaskStatus.MISSING_OBJECTS, FOREIGN.encode(), 0, b"", spec.rows))
+            self._fail_unstarted(spec, context, FOREIGN)
             return
         if self._objects.is_stored(spec.task_id):
             if self._objects.is_of_another(spec.task_id):
-                self._report(TaskResult(spec.task_id, TaskStatus.MISSING_OBJECTS, TAKEN.encode(), 0, b"", spec.rows))
+                self._fail_unstarted(spec, context, TAKEN)
                 return
             if self._is_answered(spec.task_id):
                 return
@@ -298,6 +298,10 @@ class ClientSession(Session):
             self._waiting.add(spec, context, self.now())
             return
         self._tasks.add(spec.task_id, self.spawn(TaskActor(spec, context)), spec.rows)
+
+    def _fail_unstarted(self, spec: Task, context: ClientContext, reason: str) -> None:
+        context.end_unstarted(spec, TaskStatus.MISSING_OBJECTS, reason)
+        self._report(TaskResult(spec.task_id, TaskStatus.MISSING_OBJECTS, reason.encode(), 0, b"", spec.rows))
 
     @handles(RoomInQuota)
     def _room_in_quota(self, _news: RoomInQuota) -> None:
@@ -310,6 +314,8 @@ class ClientSession(Session):
         """Report the rows of a range that have ended, and open those that return."""
         running, context = ended.running, ended.context
         is_canceled = self._tasks.end_range(ended.first, None if running is None else running.task_id)
+        if is_canceled is not False:
+            context.cancel_unstarted(each.spec for each in ended.returned)
         if is_canceled is None:
             return  # the client has left, and its tasks are cancelled
         for result in ended.results:
@@ -385,9 +391,11 @@ class ClientSession(Session):
         if not self._held:
             self._owner.leave(self.actor_ref)
         result = TaskResult(task_id, TaskStatus.CANCELED, b"", 0)
-        if spec is not None and spec.object_ids:  # they were never used
-            self._object_store.send(UseObjects(spec.object_ids))
-            self._object_store.send(ReleaseObjects(spec.object_ids))
+        if spec is not None:
+            self._context.end_unstarted(spec, TaskStatus.CANCELED)
+            if spec.object_ids:  # they were never used
+                self._object_store.send(UseObjects(spec.object_ids))
+                self._object_store.send(ReleaseObjects(spec.object_ids))
         self._report(result)
 
     @handles(TaskResult)
@@ -592,7 +600,8 @@ class ClientSession(Session):
         self._owner.leave(self.actor_ref)
         cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.take_all()]
         cancels += self._waiting.take_all()
-        self._held.clear()
+        for spec in self._held.take_all():
+            self._services.events.count_ended(spec.function_id, TaskStatus.CANCELED)
         if cancels:
             self.spawn(SessionTeardown(cancels))
         self._object_store.send(OwnerLeft(self._client_id))

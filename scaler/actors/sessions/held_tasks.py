@@ -66,10 +66,12 @@ class HeldTasks:
         self._owner.held -= spec is not None
         return spec
 
-    def clear(self) -> None:
-        """Remove all tasks."""
-        self._owner.held -= len(self.tasks)
+    def take_all(self) -> list[Task]:
+        """Remove and return all tasks."""
+        tasks = list(self.tasks.values())
+        self._owner.held -= len(tasks)
         self.tasks.clear()
+        return tasks
 
     def explain(self, question: ExplainTask) -> ExplainResponse:
         """Return why a task is held."""

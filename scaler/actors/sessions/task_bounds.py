@@ -36,9 +36,11 @@ class TaskBounds:
         peer: Peer,
         services: Services,
         audit: Callable[[str, str], None],
+        end_unstarted: Callable[[Task, TaskStatus, str], None],
     ) -> None:
         self._open_tasks, self._held, self._waiting = open_tasks, held, waiting
         self._owner, self._peer, self._services, self._audit = owner, peer, services, audit
+        self._end_unstarted = end_unstarted
         config = services.config
         self.most = TASKS_BEYOND_WINDOW * config.client_tasks
         self._rows_most = config.per_worker_queue_size if config.max_number_of_tasks_waiting < 0 else 1
@@ -71,6 +73,7 @@ class TaskBounds:
 
     def refuse(self, spec: Task, status: TaskStatus, sentence: str) -> None:
         """Report to the client that a task is refused."""
+        self._end_unstarted(spec, status, sentence)
         refusal = TaskResult(spec.task_id, status, sentence.encode(), 0, b"", spec.rows)
         self._services.outbox.put(self._peer, refusal)
 

@@ -128,6 +128,7 @@ class TaskActor(Actor):
         task._returned = returned
         if returned.event is not None:
             task._state, task._worker, task._attempt = RUNNING, returned.worker, returned.event.attempt
+            context.live.running += returned.spec.rows or 1
         return task
 
     def on_start(self) -> None:
@@ -168,7 +169,9 @@ class TaskActor(Actor):
             assigned.worker.send(CancelRun(self._spec.task_id, attempt))
             return
         self._worker = assigned.worker
-        self._context.has_started = True
+        context = self._context
+        context.has_started = True
+        context.live.running += self._spec.rows or 1
         if self._offer is not None:  # it may have started there
             self._drop_offer()
         self._move(states.ASSIGNED, None, assigned.worker)
@@ -188,7 +191,7 @@ class TaskActor(Actor):
             return
         event = EVENT_OF_STATUS[result.status]
         if event is not FINISHED:  # after a success, the end reports the worker
-            self._worker = None
+            self._leave_worker()
             event, result = self._failure(event, result)
         self._move(event, result, worker)
 
@@ -225,7 +228,7 @@ class TaskActor(Actor):
         if self._spec.rows and lost.was_ordered and self._state is RUNNING:  # it is unknown which row ran
             self._return_rows([ReturnedRows(row, lost, worker) for row in calls_of(self._spec)])
             return
-        self._worker = None
+        self._leave_worker()
         sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
         if lost.was_ordered and self._must_not_run_again():
             self._move(states.GIVEN_UP, self._given_up(sentence, status), worker)
@@ -246,7 +249,7 @@ class TaskActor(Actor):
     def _recalled(self, returned: RunRecalled) -> None:
         worker, attempt = self._worker, self._attempt
         if returned.attempt == attempt and worker is not None:
-            self._worker = None
+            self._leave_worker()
             self._report_not_started()
             self._move(states.RECALLED, None, worker)
             self._cancel_if_unwanted(attempt)
@@ -256,6 +259,10 @@ class TaskActor(Actor):
         if attempt == self._unwanted and self._state is states.READY:
             self._only_waited = True
             self._move(states.CANCEL)
+
+    def _leave_worker(self) -> None:
+        self._worker = None
+        self._context.live.running -= self._spec.rows or 1
 
     def _report_not_started(self) -> None:
         if self._context.records_starts:
@@ -318,7 +325,11 @@ class TaskActor(Actor):
     ) -> None:
         """End the range. The task goes on as the row `running`, if any."""
         context, spec = self._context, self._spec
+        if context.session.is_stopped():
+            context.cancel_unstarted(each.spec for each in returned)
         context.session.send(RangeEnded(context, spec.task_id, results, running, returned))
+        if self._worker is not None:
+            context.live.running += (running is not None) - spec.rows
         if spec.frames:
             kept = 0 if running is None else size_of(running.frames)
             context.object_store.send(CountArguments(kept - size_of(spec.frames), context.owner))
@@ -386,6 +397,7 @@ class TaskActor(Actor):
         self._offer = None
         self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
         self._context.has_started = True
+        self._context.live.running += self._spec.rows or 1
         self._move(states.ADOPTED, None, adopted.worker)
 
     @handles(NotHeld)
@@ -597,21 +609,27 @@ class TaskActor(Actor):
             context.session.send(TaskDone(result, frames, self._worker, spec.function_id))
         else:
             context.session.send(result)
+        if self._worker is not None:
+            context.live.running -= spec.rows or 1
         self.stop_now()
 
     def _count_ended(self, status: TaskStatus | int, rows: int, statuses: bytes) -> None:
-        ended = self._context.ended
-        ended[status] += rows or 1
+        context, tasks = self._context, rows or 1
+        ended, ended_of = context.ended, context.ended_of[self._spec.function_id]
+        ended[status] += tasks
+        ended_of[status] += tasks
         for other in statuses.replace(b"\0", b"") if statuses else b"":
-            ended[status] -= 1
-            ended[other] += 1
+            for counts in (ended, ended_of):
+                counts[status] -= 1
+                counts[other] += 1
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Remove the task of this failed actor from the queue, the worker, and the object store."""
         context, spec = self._context, self._spec
-        context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
+        context.events.count_ended(spec.function_id, TaskStatus.INTERNAL_ERROR, spec.rows or 1)
         self._send_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
+            context.live.running -= spec.rows or 1
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:
             self._withdraw()

@@ -10,9 +10,10 @@ assigned, succeeded) are reported only for tasks that the listener follows. All 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import NewType
 
+from scaler.actors.vocabulary.function_ends import FunctionEnds
 from scaler.actors.vocabulary.task_states import Event
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.kit import ActorRef
@@ -25,6 +26,7 @@ from scaler.wire.messages.worker import RunResult
 SUBMITTED = Event("submitted")  # the first event of each task, before those of the table
 SEEN = Event("seen")  # no change: a viewer asked for the task
 BROKE = Event("broke")  # the task's actor raised, which is not in the table: the task has ended
+NEVER_STARTED = Event("never started")  # the task ended before it had an actor; the only event of such a task
 
 Role = NewType("Role", str)
 CLIENT = Role("client")
@@ -45,11 +47,13 @@ class TaskMoved:
     """A change of the state of a task. Submission, assignment and success are reported only for followed tasks."""
 
     task: ActorRef
-    """the actor of the task: a task that is resubmitted with the same id has a new actor"""
+    """the actor of the task: a task that is resubmitted with the same id has a new actor; the session or job of a task
+    that never started
+    """
     spec: Task
     client_id: ClientId
     event: Event
-    """what happened: an event of `task_states`, `SUBMITTED` or `BROKE`"""
+    """what happened: an event of `task_states`, `SUBMITTED`, `BROKE` or `NEVER_STARTED`"""
     state: str
     """the new state of the task, in the words of monitors: `task_states.shown_state`"""
     attempt: int
@@ -185,11 +189,15 @@ class ObjectGone:
 
 
 class Events:
-    """The channel to the listener. Senders create an event only if a listener receives it."""
+    """The channel to the listener. Senders create an event only if a listener receives it.
 
-    __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
+    Args:
+        name_of: returns the name of a function; empty if the function is unknown.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("ended", "ended_of", "followed", "listener", "of_graphs", "of_objects")
+
+    def __init__(self, name_of: Callable[[ObjectId], str] = lambda _function_id: "") -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
         """tasks for which all moves are reported. The container is read at each move, so the content may change"""
@@ -199,6 +207,13 @@ class Events:
         """the monitor, to which the ends of graphs are reported; None unless a viewer watches graphs"""
         self.ended = [0] * len(TaskStatus)
         """the number of ended tasks by status, counted also without a listener"""
+        self.ended_of = FunctionEnds(name_of)
+        """the number of ended tasks by function and status; whoever changes `ended` changes this, too"""
+
+    def count_ended(self, function_id: ObjectId, status: TaskStatus, tasks: int = 1) -> None:
+        """Count ended tasks of a function."""
+        self.ended[status] += tasks
+        self.ended_of[function_id][status] += tasks
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
         """Report events to `listener`, and to no other actor. May be called again to follow other tasks.

@@ -32,7 +32,7 @@ STATUSES = 16
 
 STATUS = f"how & {STATUS_MASK}"
 
-FAILURES_SHOWN = 5
+FAILURES_SHOWN = 20
 """Number of failed rows in a summary."""
 
 NO_SUM = bytes(SUM_BYTES)

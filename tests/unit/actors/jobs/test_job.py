@@ -334,7 +334,7 @@ def test_rows_travel_as_ranges_once_their_duration_is_known(bench: Bench, tmp_pa
         scene.run_all()
         submitted = scene.submitted()
         assert {first: ready.spec.rows for first, ready in submitted.items()} == {0: 8, 8: 8, 16: 4}
-        assert actor._rows.n_submitted == ROWS
+        assert actor._rows.live.handed_out == ROWS
         whole, parted = submitted[0], submitted[8]
         statuses = bytes([0, TaskStatus.FAILED, *[0] * 6])
         for ready, failed in ((whole, statuses), (submitted[16], b"")):
@@ -358,7 +358,7 @@ def test_rows_travel_as_ranges_once_their_duration_is_known(bench: Bench, tmp_pa
             **{row: (0, b"%d" % row) for row in (8, 9)},
             **{16 + row: (0, b"%d" % row) for row in range(4)},
         }
-        assert actor._rows.n_submitted == ROWS - 14
+        assert actor._rows.live.handed_out == ROWS - 14
         assert [(each.row, each.n_rows) for each in scene.record.results(0, ROWS, 2**40)] == [
             (0, 1),
             (1, 1),
@@ -369,7 +369,7 @@ def test_rows_travel_as_ranges_once_their_duration_is_known(bench: Bench, tmp_pa
         actor.end_tasks()
         returned = ReturnedRows(part_of(parted.spec, 6, 2))
         bench.tell(scene.job, RangeEnded(actor._context, part_of(parted.spec, 4, 4).task_id, [], None, [returned]))
-        assert (12 in actor._tasks, actor._rows.n_submitted) == (False, 4), "the job was cancelled: its rows are open"
+        assert (12 in actor._tasks, actor._rows.live.handed_out) == (False, 4), "the job was cancelled: its rows are open"
     finally:
         scene.folder.close()
 

@@ -53,12 +53,12 @@ def test_the_next_rows_are_those_neither_ended_nor_submitted(
         assert list(rows.end(row, 1, is_failure=False)) == []
     open_rows = [row for row in range(total) if row not in ended]
     assert take_all(rows) == open_rows
-    assert rows.n_submitted == len(open_rows)
+    assert rows.live.handed_out == len(open_rows)
     assert take_all(rows) == []
     again = again.intersection(open_rows)
     for row in again:
         rows.requeue(row)
-    assert rows.n_submitted == len(open_rows) - len(again)
+    assert rows.live.handed_out == len(open_rows) - len(again)
     assert take_all(rows) == sorted(again)
     assert (rows.done + rows.failed, rows.n_open) == (len(ended), total - len(ended))
     assert rows.failed == sum(row % 2 for row in ended)
@@ -100,7 +100,7 @@ def test_a_range_that_ended_while_it_was_submitted_has_no_next_row() -> None:
     assert (taken.first, taken.n_rows) == (0, 1)
     assert list(rows.end(0, 3, is_failure=False)) == [0, 1, 2]
     assert rows.take(5) is None
-    assert (rows.n_submitted, rows.n_open) == (0, 0)
+    assert (rows.live.handed_out, rows.n_open) == (0, 0)
 
 
 def test_rows_of_a_range_that_have_ended_before_do_not_end_twice() -> None:
@@ -109,7 +109,7 @@ def test_rows_of_a_range_that_have_ended_before_do_not_end_twice() -> None:
     assert rows.take(8) is not None
     assert list(rows.end(3, 2, is_failure=False)) == [3, 4]
     assert list(rows.end(0, 8, is_failure=False)) == [0, 1, 2, 5, 6, 7]
-    assert (rows.done, rows.n_submitted) == (8, 0)
+    assert (rows.done, rows.live.handed_out) == (8, 0)
 
 
 @given(COUNTS, st.integers(0, 5), st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))

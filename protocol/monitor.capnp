@@ -151,14 +151,16 @@ struct StateFunction {
   name @2 :List(Text);         # its name
   waiting @3 :Data;            # UInt64 column: number of tasks that wait at the scheduler
   running @4 :Data;            # UInt64 column: number of tasks at workers
-  success @5 :Data;            # UInt64 column: successful tasks since the first subscription to this topic
-  failed @6 :Data;             # UInt64 column: failed tasks since then
-  canceled @7 :Data;           # UInt64 column: cancelled tasks since then
-  other @8 :Data;              # UInt64 column: tasks with any other outcome since then
-  meanUs @9 :Data;             # UInt32 column: mean duration of all measured runs; 0 = unknown
-  durations @10 :List(Data);   # histogram of the durations of runs: 32 UInt32, little-endian; number n counts those from 2^(n-1) to below 2^n microseconds
-  waitsFor @11 :List(Text);    # what most of the waiting ones wait for
-  asks @12 :List(Text);        # the resources that these ask for, as in StateWaiting
+  success @5 :Data;            # UInt64 column: tasks that succeeded, since the start of the scheduler
+  failed @6 :Data;             # UInt64 column: tasks with any end except success and cancel
+  canceled @7 :Data;           # UInt64 column: tasks that were cancelled
+  runs @8 :Data;               # UInt64 column: measured runs: tries that succeeded or failed, while a viewer was subscribed to this topic
+  runUs @9 :Data;              # UInt64 column: sum of their durations
+  leastUs @10 :Data;           # UInt32 column: the shortest of them
+  mostUs @11 :Data;            # UInt32 column: the longest of them
+  durations @12 :List(Data);   # histogram of their durations: 32 UInt32, little-endian; number n counts those from 2^(n-1) to below 2^n microseconds
+  waitsFor @13 :List(Text);    # what most of the waiting ones wait for
+  asks @14 :List(Text);        # the resources that these ask for, as in StateWaiting
 }
 
 struct StateBins {
@@ -251,11 +253,12 @@ struct StateJob {
   rows @9 :Data;                # UInt64 column: number of known rows
   done @10 :Data;               # UInt64 column: rows that succeeded; their results are on disk
   failed @11 :Data;             # UInt64 column: rows that failed
-  said @12 :Data;               # UInt32 column: rows that were submitted as tasks and have not ended
-  sizeBytes @13 :Data;          # UInt64 column: its size on disk
-  createdUs @14 :Data;          # UInt64 column: microseconds since 1970
-  changedUs @15 :Data;          # UInt64 column: when a row ended last, or anything else changed
-  failures @16 :List(Text);     # of the first 5 failed rows: number and error, one line each
+  handedOut @12 :Data;          # UInt32 column: rows that were submitted as tasks and have not ended
+  running @13 :Data;            # UInt32 column: rows at workers
+  sizeBytes @14 :Data;          # UInt64 column: its size on disk
+  createdUs @15 :Data;          # UInt64 column: microseconds since 1970
+  changedUs @16 :Data;          # UInt64 column: when a row ended last, or anything else changed
+  failures @17 :List(Text);     # of the first 20 failed rows, in row order: number and error, one line each
 }
 
 struct StateNode {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import TaskStatus
@@ -17,7 +17,14 @@ from scaler.wire.messages.worker import RunResult, RunTask
 BUCKETS = 32
 """The number of buckets of a histogram. Bucket n counts the runs from 2**(n-1) to below 2**n microseconds."""
 
-_US, _FIRST_BUCKET = 4, 5
+_US, _LEAST, _MOST, _FIRST_BUCKET = 4, 5, 6, 7
+Runs: TypeAlias = list[int]
+"""Figures of measured runs: the total, the shortest and the longest duration in microseconds, and the histogram."""
+
+LEAST_OF_NONE = 2**32 - 1
+"""The shortest duration of no runs."""
+
+NO_RUNS = (0, LEAST_OF_NONE, *[0] * (1 + BUCKETS))
 _OUTCOMES = tuple(
     {TaskStatus.SUCCESS: 0, TaskStatus.FAILED: 1, TaskStatus.CANCELED: 2}.get(status, 3) for status in TaskStatus
 )
@@ -37,7 +44,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, ObjectId], list[int]] = {}
-        """by worker and function: four counts by outcome, the microseconds, and the buckets of the histogram"""
+        """by worker and function: four counts by outcome, and the measured runs"""
         self.ended: Counter[int] = Counter()
         """how many runs of each worker have ended, up to the last report"""
         self._reported: dict[tuple[TaskId, int], int] = {}
@@ -50,7 +57,7 @@ class Tally:
         key = (task.worker, task.function_id)
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = [0] * (_FIRST_BUCKET + BUCKETS)
+            entry = self._entries[key] = [0, 0, 0, 0, *NO_RUNS]
         status, rows = result.status, result.rows if result.running else task.rows or 1
         if not rows:
             return
@@ -60,23 +67,25 @@ class Tally:
             entry[_OUTCOMES[other]] += 1
         if status <= TaskStatus.FAILED:  # other ends were not measured
             duration_us = result.duration_us
+            each_us = duration_us // rows
             entry[_US] += duration_us
-            entry[_FIRST_BUCKET + min((duration_us // rows).bit_length(), BUCKETS - 1)] += rows
+            entry[_LEAST], entry[_MOST] = min(entry[_LEAST], each_us), max(entry[_MOST], each_us)
+            entry[_FIRST_BUCKET + min(each_us.bit_length(), BUCKETS - 1)] += rows
             if self._reported:
                 self._reported_of_ended[task.worker] += self._reported.pop((task.task_id, task.attempt), 0)
 
-    def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
-        """Remove and return the counts by worker and by function: runs by outcome, microseconds, and the histogram.
+    def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, Runs]]:
+        """Remove and return the figures of each worker, and the measured runs of each function.
 
         `running` has the open runs, each with the microseconds that it has run so far.
         """
         entries, self._entries = self._entries, {}
         by_worker: dict[int, dict[ObjectId, list[int]]] = {}
-        functions: dict[ObjectId, list[int]] = {}
+        functions: dict[ObjectId, Runs] = {}
         for (worker, function_id), counts in entries.items():
             by_worker.setdefault(worker, {})[function_id] = counts
             known = functions.get(function_id)
-            functions[function_id] = counts if known is None else list(map(int.__add__, known, counts))
+            functions[function_id] = counts[_US:] if known is None else merged(known, counts[_US:])
         for worker, entry in by_worker.items():
             self.ended[worker] += sum(sum(counts[:_US]) for counts in entry.values())
         bins = {worker: _bin(entry) for worker, entry in by_worker.items()}
@@ -94,6 +103,13 @@ class Tally:
             self._reported[run] = ran_us
             known = bins.get(task.worker, Bin(0, (0, 0, 0, 0), task.function_id))
             bins[task.worker] = known._replace(busy_us=known.busy_us + max(0, ran_us - reported.get(run, 0)))
+
+
+def merged(one: Runs, other: Runs) -> Runs:
+    """Return the figures of the runs of both."""
+    sums = list(map(int.__add__, one, other))
+    sums[1], sums[2] = min(one[1], other[1]), max(one[2], other[2])
+    return sums
 
 
 def _bin(entry: dict[ObjectId, list[int]]) -> Bin:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.tally import BUCKETS, Bin, Tally
+from scaler.agent.tally import NO_RUNS, Bin, Runs, Tally, merged
 from scaler.agent.values import NodeValues
 from scaler.executors.messages import ProcessNow, ReportRuns, WorkersView
 from scaler.ids import ObjectId, TaskId, public_id
@@ -43,7 +44,7 @@ RUNS_MOST = 64
 """The largest number of runs in one report, which names the longest-running ones."""
 
 FUNCTIONS_MOST = 1000
-"""The largest number of functions in one report, which names those with the longest total time."""
+"""The largest number of functions in one report: those with the longest total time. One more row sums up all others."""
 
 REPORT_SECONDS = 30.0
 """The age up to which a progress report counts as recent. A task without a recent report may be stuck."""
@@ -275,18 +276,28 @@ def _bin_rows(bins: dict[int, Bin], short: _ShortIds) -> bytes:
 
 
 def _function_rows(
-    functions: dict[ObjectId, list[int]], open_tasks: dict[tuple[int, ObjectId], int], short: _ShortIds
+    functions: dict[ObjectId, Runs], open_tasks: dict[tuple[int, ObjectId], int], short: _ShortIds
 ) -> bytes:
     open_counts: dict[ObjectId, int] = {}
     for (_, function_id), count in open_tasks.items():
         open_counts[function_id] = open_counts.get(function_id, 0) + count
-    nothing = [0] * (5 + BUCKETS)
     for function_id in open_counts:
-        functions.setdefault(function_id, nothing)
-    longest = sorted(functions, key=lambda each: functions[each][4], reverse=True)[:FUNCTIONS_MOST]
-    return b"".join(
-        FUNCTION_ROW.pack(short.of(each), min(_UINT32_MOST, open_counts.get(each, 0)), *functions[each])
-        for each in longest
+        functions.setdefault(function_id, [*NO_RUNS])
+    longest = sorted(functions, key=lambda each: functions[each][0], reverse=True)
+    rows = [
+        _function_row(short.of(each), open_counts.get(each, 0), functions[each]) for each in longest[:FUNCTIONS_MOST]
+    ]
+    others = longest[FUNCTIONS_MOST:]
+    if others:
+        runs = reduce(merged, (functions[each] for each in others))
+        rows.append(_function_row(b"", sum(open_counts.get(each, 0) for each in others), runs))
+    return b"".join(rows)
+
+
+def _function_row(short_id: bytes, open_count: int, runs: Runs) -> bytes:
+    total_us, least_us, most_us, *buckets = runs
+    return FUNCTION_ROW.pack(
+        short_id, min(_UINT32_MOST, open_count), total_us, least_us if any(buckets) else 0, most_us, *buckets
     )
 
 

@@ -205,6 +205,8 @@ def _show(link: ClientLink, arguments: argparse.Namespace) -> int:
     say(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
     open_rows = found.rows - found.done - found.failed
     say(f"{found.rows:,} rows: {found.done:,} done, {found.failed:,} failed, {open_rows:,} open")
+    if open_rows:
+        say(f"{found.handed_out:,} handed out, {found.running:,} running")
     if found.state == OPEN and not found.all_rows_known:
         say("not all rows were submitted: run its program again")
     if found.seconds:

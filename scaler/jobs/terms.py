@@ -110,12 +110,12 @@ class RowResult(NamedTuple):
 
 @dataclass(slots=True)
 class LiveCounts:
-    """Counts of the open rows of a job, or of the open tasks of a client, that change all the time."""
+    """Counts of the open rows of a job, which change all the time."""
 
     handed_out: int = 0
     """the number of rows that the job has submitted to the queue of the scheduler and that have not ended"""
     running: int = 0
-    """the number of rows or tasks at workers"""
+    """the number of rows at workers"""
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,9 @@ class JobSummary:
             "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
             "attended": terms.is_attended, "created": terms.created, "state": self.state, "reason": self.reason,
             "sealed": self.is_sealed, "rows": self.rows, "done": self.done, "failed": self.failed,
-            "handed_out": self.live.handed_out, "running": self.live.running, "bytes": self.size_bytes, "changed": self.changed, "record": self.record_id.hex(),
-            "max_failures": terms.max_failures, "work": terms.work,
+            "handed_out": self.live.handed_out, "running": self.live.running, "bytes": self.size_bytes,
+            "changed": self.changed, "record": self.record_id.hex(), "max_failures": terms.max_failures,
+            "work": terms.work,
         }  # fmt: skip
 
 

@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scaler.monitor.model.functions import run_counts
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.verdict import verdict
-from scaler.monitor.model.workers import run_counts
 from scaler.monitor.views.catalog import VIEWS
 from scaler.monitor.views.view import COUNTER, Field, View, ViewState
-from scaler.monitor.views.work import FUNCTIONS, mean_seconds
+from scaler.monitor.views.work import FUNCTIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 DURATION_BUCKETS = range(10, 31, 2)
@@ -94,9 +94,9 @@ def _durations(state: ViewState) -> Metric:
     names = [name for name, _ in FUNCTIONS.labels]
     family = HistogramMetricFamily("scaler_function_duration_seconds", "Duration of runs of a function", labels=names)
     for each in islice(FUNCTIONS.rows(state), FUNCTIONS.metrics_most):
-        if counts := run_counts(each.durations):
-            seconds = (mean_seconds(state, each) or 0.0) * sum(counts)
-            family.add_metric([value(each) for _, value in FUNCTIONS.labels], duration_buckets(counts), seconds)
+        if counts := run_counts(each):
+            labels = [value(each) for _, value in FUNCTIONS.labels]
+            family.add_metric(labels, duration_buckets(counts), each.run_us / 1e6)
     return family
 
 

@@ -33,6 +33,7 @@ from scaler.actors.vocabulary.task_states import (
     next_state,
 )
 from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.jobs.terms import LiveCounts
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
@@ -87,7 +88,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, worker = bench.recorder()
     _, adoption = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    context = ClientContext(services(balancer, store), session_ref, ClientId(b"c" * 16), 0, adoption)
+    context = ClientContext(services(balancer, store), session_ref, ClientId(b"c" * 16), 0, adoption, live=LiveCounts())
     actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b"", options=RETRIES), context)
     logging.disable(logging.CRITICAL)
     try:
@@ -120,6 +121,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 assert after is before
                 break
             assert after is before or after in TRANSITIONS[before].values()
+            assert context.live is not None
             assert context.live.running == (after in (task_states.RUNNING, task_states.CANCELING))
             assert ref.is_stopped() == (after in FINAL)
     finally:
@@ -127,4 +129,6 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     done = [mail for mail in session.messages if type(mail) is TaskResult]
     assert len(done) == (1 if actor.state in FINAL else 0)
     assert actor.state in (*task_states.TRANSITIONS, *FINAL)
-    assert sum(context.ended_of[ObjectId(b"f" * 16)]) == sum(context.ended) == len(done) + bench.dispatcher.failures
+    assert (
+        sum(context.ended_of[ObjectId(b"f" * 16)]) == sum(context.events.ended) == len(done) + bench.dispatcher.failures
+    )

@@ -76,7 +76,7 @@ BYTES = {
         bytes(2 * PROCESSOR_ROW.size),
     ],
     "functions": [
-        FUNCTION_ROW.pack(SHORT[0], 5, 20, 1, 0, 2, 4_200_000, *range(32)),
+        FUNCTION_ROW.pack(SHORT[0], 5, 4_200_000, 90, 1_500_000, *range(32)),
         b"",
         bytes(FUNCTION_ROW.size),
     ],

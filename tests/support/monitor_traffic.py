@@ -174,7 +174,7 @@ class Cluster:
             states.append(
                 StateFunction(self.id_of("func", number), name, max(0, waiting), 20 if self.rate else 0,
                               self.success // 6, 0 if number else self.failed, self.canceled if number == 1 else 0,
-                              0, mean, struct.pack("<32I", *buckets),
+                              sum(buckets), sum(buckets) * mean, mean // 4, mean * 8, struct.pack("<32I", *buckets),
                               ("no room", "inputs")[number % 2] if waiting else "")
             )  # fmt: skip
         self._publish("functions", states, at)
@@ -265,11 +265,12 @@ class Cluster:
         ]
         self._publish("objects", objects, at, self._objects)
         jobs = [
-            StateJob(b"job00001", "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**9, 100 * done, 3, 64,
-                     48 << 20, at - 3600 * 10**6, at, "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
+            StateJob(b"job00001", "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**9, 100 * done, 3,
+                     8192, 64, 48 << 20, at - 3600 * 10**6, at,
+                     "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
             StateJob(b"job00002", "<img src=x onerror=alert(1)>", "batch", "nightly.py", "load", "open", "", 0, 4096),
             StateJob(b"job00003", "q3", "alice", "q3.py", "sum", "stopped",
-                     "5 of 9 ended rows failed; max_failures is 4", 1, 10, 4, 5, 0, 1 << 16, at - 9, at,
+                     "5 of 9 ended rows failed; max_failures is 4", 1, 10, 4, 5, 0, 0, 1 << 16, at - 9, at,
                      "row 0: OSError: no such file"),
         ]  # fmt: skip
         self._publish("jobs", jobs, at)

@@ -45,6 +45,11 @@ def news(topic: str, *items: Any, missed: int = 0, **fields: Any) -> News:
     return News(topic, batches[0][0], batches[1:], missed)
 
 
+def decoded(*items: Any) -> list[Any]:
+    """Return the items of one message as a viewer decodes them."""
+    return [each for batch in news("", *items).batches for each in batch]
+
+
 def counts(**groups: dict[str, int]) -> list[StateCount]:
     """Return the counts of items: `counts(ended={"success": 3}, sent={"RunTask": 2})`."""
     return [
@@ -106,9 +111,15 @@ def durations(**buckets: int) -> bytes:
     return struct.pack("<32I", *amounts)
 
 
-def function(name: str = "price", waiting: int = 0, running: int = 0, mean_us: int = 0, **fields: Any) -> StateFunction:
+def function(
+    name: str = "price", waiting: int = 0, running: int = 0, mean_us: int = 0, durations: bytes = b"", **fields: Any
+) -> StateFunction:
+    """Return the item of a function; by default, its shortest and longest run are at the limits of their buckets."""
     identity = fields.pop("function", FUNCTION)
-    return StateFunction(identity, name, waiting, running, mean_us=mean_us, **fields)
+    counts = struct.unpack("<32I", durations) if durations else ()
+    used, runs = [number for number, count in enumerate(counts) if count] or [0], sum(counts)
+    usual = {"runs": runs, "run_us": runs * mean_us, "least_us": 1 << used[0] >> 1, "most_us": 1 << used[-1]}
+    return StateFunction(identity, name, waiting, running, durations=durations, **(usual | fields))
 
 
 class Publisher:

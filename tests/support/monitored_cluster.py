@@ -101,7 +101,7 @@ def functions() -> list[Any]:
         function(
             "calibrate", 30, 0, 1_200_000, function=CALIBRATE, failed=32, durations=durations(b20=8), waits_for="inputs"
         ),
-        function("", 15, 0, 5_000, function=b""),
+        function("", 15, 0, 5_000, durations=durations(b13=7), function=b""),
     ]
 
 
@@ -220,11 +220,11 @@ def jobs(second: int) -> list[StateJob]:
     why = "5 of 9 ended rows failed; max_failures is 4"
     made = NOON_US - 3600 * SECOND_US
     return [
-        StateJob(JOB, "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**6, 400_000 + 385 * second, 3, 30,
-                 48 << 20, made, NOON_US, "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
-        StateJob(b"nightly.", "nightly", "batch", "nightly.py", "load", "open", "", 0, 4096, 0, 0, 0, 1 << 20, made),
-        StateJob(b"q3......", "q3 report", "alice", "q3.py", "sum", "stopped", why, 1, 10, 4, 5, 0, 1 << 16, made, made,
-                 "row 0: OSError: no such file"),
+        StateJob(JOB, "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**6, 400_000 + 385 * second, 3, 8192,
+                 30, 48 << 20, made, NOON_US, "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
+        StateJob(b"nightly.", "nightly", "batch", "nightly.py", "load", "open", "", 0, 4096, 0, 0, 0, 0, 1 << 20, made),
+        StateJob(b"q3......", "q3 report", "alice", "q3.py", "sum", "stopped", why, 1, 10, 4, 5, 0, 0, 1 << 16, made,
+                 made, "row 0: OSError: no such file"),
     ]  # fmt: skip
 
 

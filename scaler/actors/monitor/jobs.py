@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 
 from scaler.actors.jobs.job_catalog import SeenJobs
@@ -16,23 +16,36 @@ from scaler.wire.messages.monitor import StateJob
 JOBS_MOST = 100
 """Limit of the jobs that are shown. Open jobs come first, then the jobs that were changed last."""
 
-_LINE_CHARACTERS = 400
+_LINE_CHARACTERS = 180  # of the 4096 of the text with all lines
 
 
-def job_items(board: Board, jobs: SeenJobs) -> tuple[list[StateJob], int]:
-    """Return the items of the topic `jobs`, and the number of all jobs."""
-    shown = nlargest(JOBS_MOST, jobs.values(), key=lambda each: (each.state in (OPEN, PAUSED), each.changed))
-    return [_item(board, each) for each in shown], len(jobs)
+class ShownJobs:
+    """The jobs of a catalog as items. The failures of a job are read again only if they have changed."""
 
+    def __init__(self, board: Board, jobs: SeenJobs) -> None:
+        self._board, self._jobs = board, jobs
+        self._failures: dict[bytes, tuple[Sequence[RowResult], str]] = {}
+        """by the prefix of a job: its failures, and their text"""
 
-def _item(board: Board, job: JobSummary) -> StateJob:
-    terms = job.terms
-    failures = "\n".join(_lines(board, job.failures))
-    return StateJob(
-        public_id(terms.prefix), terms.name, terms.owner, terms.program, terms.function, job.state, job.reason,
-        int(job.is_sealed), job.rows, job.done, job.failed, job.said, job.size_bytes, int(1e6 * terms.created),
-        int(1e6 * job.changed), failures,
-    )  # fmt: skip
+    def items(self) -> tuple[list[StateJob], int]:
+        """Return the items of the topic `jobs`, and the number of all jobs."""
+        jobs = self._jobs.values()
+        shown = nlargest(JOBS_MOST, jobs, key=lambda each: (each.state in (OPEN, PAUSED), each.changed))
+        self._failures = {each.terms.prefix: (each.failures, self._text(each)) for each in shown if each.failures}
+        return [self._item(each) for each in shown], len(jobs)
+
+    def _text(self, job: JobSummary) -> str:
+        failures, text = self._failures.get(job.terms.prefix, ((), ""))
+        return text if failures is job.failures else "\n".join(_lines(self._board, job.failures))
+
+    def _item(self, job: JobSummary) -> StateJob:
+        terms, live = job.terms, job.live
+        _, failures = self._failures.get(terms.prefix, ((), ""))
+        return StateJob(
+            public_id(terms.prefix), terms.name, terms.owner, terms.program, terms.function, job.state, job.reason,
+            int(job.is_sealed), job.rows, job.done, job.failed, live.handed_out, live.running, job.size_bytes,
+            int(1e6 * terms.created), int(1e6 * job.changed), failures,
+        )  # fmt: skip
 
 
 def _lines(board: Board, failures: Iterable[RowResult]) -> Iterator[str]:

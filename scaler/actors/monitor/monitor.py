@@ -29,7 +29,7 @@ from scaler.actors.monitor.event_log import EventLog, PeerEvent
 from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.monitor.graphs import Graphs
-from scaler.actors.monitor.jobs import job_items
+from scaler.actors.monitor.jobs import ShownJobs
 from scaler.actors.monitor.load.diagnosis import Diagnosis
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.overview import LargestObjects, client_items, scheduler_items, waiting_items
@@ -80,7 +80,7 @@ class Monitor(Actor):
         self._sources = sources
         self._subscriptions = Subscriptions(())
         self._agents = WatchedAgents()
-        self._functions = FunctionTotals(sources.objects)
+        self._functions = FunctionTotals(sources.objects, sources.events)
         self._event_log = EventLog()
         self._names = Names(sources.objects)
         self._failures = Failures(self._names, board.read_traceback)
@@ -88,6 +88,7 @@ class Monitor(Actor):
         self._sampler = Sampler(sources.events, self._tasks)
         self._graphs = Graphs(self._names)
         self._objects = LargestObjects(sources.objects)
+        self._jobs = ShownJobs(board, sources.jobs)
         self._outputs = WatchedOutputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
         """the sessions of agents that were requested to report, each with its connection number at the request"""
@@ -110,7 +111,7 @@ class Monitor(Actor):
             topics.TASKS: lambda _backlog, is_first: _some(*self._tasks.items(is_first)),
             topics.GRAPHS: lambda backlog, _: _some(*self._graphs.items(backlog, board.time_us())),
             topics.OBJECTS: lambda _backlog, _: _some(*self._objects.items(self.now())),
-            topics.JOBS: lambda *_: _some(*job_items(board, sources.jobs)),
+            topics.JOBS: lambda *_: _some(*self._jobs.items()),
             topics.EVENTS: lambda _backlog, is_first: self._event_log.shown(is_first),
         }
 

@@ -60,8 +60,9 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog, gauges: Ga
 
 
 def _counts(sources: Sources) -> Iterator[StateCount]:
+    ended = sources.events.ended
     for status, name in OUTCOMES.items():
-        yield StateCount(ENDED, name, sources.events.ended[status])
+        yield StateCount(ENDED, name, ended[status])
     for group, traffic in ((SENT, sources.sent), (RECEIVED, sources.received)):
         for name, amount in traffic.by_name().items():
             yield StateCount(group, name, amount)

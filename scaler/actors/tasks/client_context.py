@@ -25,7 +25,7 @@ class ClientContext:
 
     Args:
         adoption: the actor that finds runs at agents; None if the client has had no other scheduler.
-        live: counts the tasks at workers.
+        live: counts the tasks at workers; None: nothing counts them.
     """
 
     __slots__ = (
@@ -34,7 +34,6 @@ class ClientContext:
         "balancer",
         "client_id",
         "directory",
-        "ended",
         "ended_of",
         "events",
         "has_started",
@@ -66,8 +65,8 @@ class ClientContext:
         self.owner: Owner = services.directory.accounts.owner_of(account)
         self.adoption = adoption
         self.balancer, self.object_store = services.balancer, services.object_store  # each task uses these
-        self.events, self.ended, self.ended_of = services.events, services.events.ended, services.events.ended_of
-        self.live = LiveCounts() if live is None else live
+        self.events, self.ended_of = services.events, services.events.ended_of
+        self.live = live
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
         self.read_options = services.read_options
         self.records_starts = False
@@ -82,7 +81,7 @@ class ClientContext:
     def end_unstarted(self, spec: Task, status: TaskStatus, reason: str = "") -> None:
         """Count the end of a task, or of the rows of a range, that has no actor, and report it to the listener."""
         events = self.events
-        events.count_ended(spec.function_id, status, spec.rows or 1)
+        events.ended_of[spec.function_id][status] += spec.rows or 1
         if events.listener is not None:
             state = shown_state(CANCELED if status == TaskStatus.CANCELED else FAILED, status)
             what = (NEVER_STARTED, state, 0, None, reason, None, self.owner.name, self.label)

@@ -128,7 +128,7 @@ class TaskActor(Actor):
         task._returned = returned
         if returned.event is not None:
             task._state, task._worker, task._attempt = RUNNING, returned.worker, returned.event.attempt
-            context.live.running += returned.spec.rows or 1
+            task._count_at_worker(returned.spec.rows or 1)
         return task
 
     def on_start(self) -> None:
@@ -171,7 +171,8 @@ class TaskActor(Actor):
         self._worker = assigned.worker
         context = self._context
         context.has_started = True
-        context.live.running += self._spec.rows or 1
+        if context.live is not None:
+            self._count_at_worker(self._spec.rows or 1)
         if self._offer is not None:  # it may have started there
             self._drop_offer()
         self._move(states.ASSIGNED, None, assigned.worker)
@@ -262,7 +263,12 @@ class TaskActor(Actor):
 
     def _leave_worker(self) -> None:
         self._worker = None
-        self._context.live.running -= self._spec.rows or 1
+        self._count_at_worker(-(self._spec.rows or 1))
+
+    def _count_at_worker(self, rows: int) -> None:
+        """Count this task, or some of its rows, as being at a worker; a negative number subtracts rows."""
+        if self._context.live is not None:
+            self._context.live.running += rows
 
     def _report_not_started(self) -> None:
         if self._context.records_starts:
@@ -329,7 +335,7 @@ class TaskActor(Actor):
             context.cancel_unstarted(each.spec for each in returned)
         context.session.send(RangeEnded(context, spec.task_id, results, running, returned))
         if self._worker is not None:
-            context.live.running += (running is not None) - spec.rows
+            self._count_at_worker((running is not None) - spec.rows)
         if spec.frames:
             kept = 0 if running is None else size_of(running.frames)
             context.object_store.send(CountArguments(kept - size_of(spec.frames), context.owner))
@@ -397,7 +403,7 @@ class TaskActor(Actor):
         self._offer = None
         self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
         self._context.has_started = True
-        self._context.live.running += self._spec.rows or 1
+        self._count_at_worker(self._spec.rows or 1)
         self._move(states.ADOPTED, None, adopted.worker)
 
     @handles(NotHeld)
@@ -609,27 +615,24 @@ class TaskActor(Actor):
             context.session.send(TaskDone(result, frames, self._worker, spec.function_id))
         else:
             context.session.send(result)
-        if self._worker is not None:
-            context.live.running -= spec.rows or 1
+        if context.live is not None and self._worker is not None:
+            self._count_at_worker(-(spec.rows or 1))
         self.stop_now()
 
     def _count_ended(self, status: TaskStatus | int, rows: int, statuses: bytes) -> None:
-        context, tasks = self._context, rows or 1
-        ended, ended_of = context.ended, context.ended_of[self._spec.function_id]
-        ended[status] += tasks
-        ended_of[status] += tasks
+        ended = self._context.ended_of[self._spec.function_id]
+        ended[status] += rows or 1
         for other in statuses.replace(b"\0", b"") if statuses else b"":
-            for counts in (ended, ended_of):
-                counts[status] -= 1
-                counts[other] += 1
+            ended[status] -= 1
+            ended[other] += 1
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Remove the task of this failed actor from the queue, the worker, and the object store."""
         context, spec = self._context, self._spec
-        context.events.count_ended(spec.function_id, TaskStatus.INTERNAL_ERROR, spec.rows or 1)
+        context.ended_of[spec.function_id][TaskStatus.INTERNAL_ERROR] += spec.rows or 1
         self._send_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
-            context.live.running -= spec.rows or 1
+            self._count_at_worker(-(spec.rows or 1))
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:
             self._withdraw()

@@ -20,7 +20,6 @@ from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.wire.messages.capabilities import Capabilities
 from scaler.wire.messages.client import Task
-from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
 SUBMITTED = Event("submitted")  # the first event of each task, before those of the table
@@ -195,7 +194,7 @@ class Events:
         name_of: returns the name of a function; empty if the function is unknown.
     """
 
-    __slots__ = ("ended", "ended_of", "followed", "listener", "of_graphs", "of_objects")
+    __slots__ = ("ended_of", "followed", "listener", "of_graphs", "of_objects")
 
     def __init__(self, name_of: Callable[[ObjectId], str] = lambda _function_id: "") -> None:
         self.listener: ActorRef | None = None
@@ -205,15 +204,13 @@ class Events:
         """the listener to events of objects; None if events of objects are not reported"""
         self.of_graphs: ActorRef | None = None
         """the monitor, to which the ends of graphs are reported; None unless a viewer watches graphs"""
-        self.ended = [0] * len(TaskStatus)
-        """the number of ended tasks by status, counted also without a listener"""
         self.ended_of = FunctionEnds(name_of)
-        """the number of ended tasks by function and status; whoever changes `ended` changes this, too"""
+        """the number of ended tasks by function and status, counted also without a listener"""
 
-    def count_ended(self, function_id: ObjectId, status: TaskStatus, tasks: int = 1) -> None:
-        """Count ended tasks of a function."""
-        self.ended[status] += tasks
-        self.ended_of[function_id][status] += tasks
+    @property
+    def ended(self) -> list[int]:
+        """The number of ended tasks by status: the sums over all functions."""
+        return self.ended_of.sums()
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
         """Report events to `listener`, and to no other actor. May be called again to follow other tasks.

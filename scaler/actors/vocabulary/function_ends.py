@@ -1,7 +1,7 @@
 """FunctionEnds: the number of ended tasks of each function, counted where tasks end, with the names of the functions.
 
-Each row of a range or a job counts as a task; the tries of a task do not count. The sums over all functions are equal
-to `Events.ended`. Counting begins with the scheduler, and needs no viewer.
+Each row of a range or a job counts as a task; the tries of a task do not count. No other counter has the ends of tasks:
+their number by status is the sum over all functions. Counting begins with the scheduler, and needs no viewer.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.common import TaskStatus
 
 FUNCTIONS_MOST = 20_000
-"""Limit of the functions with own counts, each of which takes some 600 bytes."""
+"""Limit of the functions with own counts, each of which takes some 450 bytes."""
 
-NAME_CHARACTERS = 200
+NAME_CHARACTERS = 256
 
 
 class EndedFunction:
@@ -72,6 +72,10 @@ class FunctionEnds(dict[ObjectId, list[int]]):
         name = self._name_of(function_id)[:NAME_CHARACTERS]
         self.by_short_id[short_id] = EndedFunction(function_id, short_id, name, counts)
         return counts
+
+    def sums(self) -> list[int]:
+        """Return the number of ended tasks of all functions by `TaskStatus`."""
+        return list(map(sum, zip(self.rest, *self.values(), strict=True)))
 
     def _look(self) -> None:
         self._n_new = 0

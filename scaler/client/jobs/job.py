@@ -70,6 +70,8 @@ class JobProgress:
         size_bytes: the size of the job on the scheduler's disk, in bytes.
         seconds: the total run time of the ended rows, in seconds, without runs that were retried.
         all_rows_known: whether the program has submitted all rows.
+        handed_out: the number of open rows that the scheduler has as tasks: they wait, or run.
+        running: the number of rows at workers.
     """
 
     state: str
@@ -81,6 +83,8 @@ class JobProgress:
     size_bytes: int
     seconds: float
     all_rows_known: bool
+    handed_out: int
+    running: int
 
 
 @dataclass(frozen=True)
@@ -518,5 +522,5 @@ def progress_of(info: Info) -> JobProgress:
     """Return the progress of a job from its state as the scheduler reports it."""
     rows, done, failed, is_sealed = info["rows"], info["done"], info["failed"], bool(info["sealed"])
     is_complete = is_sealed and done + failed == rows
-    more = (info["reason"], info["bytes"], info["seconds"], is_sealed)
+    more = (info["reason"], info["bytes"], info["seconds"], is_sealed, info["handed_out"], info["running"])
     return JobProgress(info["state"], rows, done, failed, is_complete, *more)

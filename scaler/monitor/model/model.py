@@ -334,6 +334,11 @@ class Model:
         return self.scheduler.waiting + self.scheduler.running if self.scheduler else 0
 
     @property
+    def function_count(self) -> int:
+        """The number of functions with tasks, of which the largest have items of their own."""
+        return max(self.shown_and_total("functions")[1], sum(map(bool, self.functions)))
+
+    @property
     def worker_count(self) -> int:
         """The number of workers, known even before the rows of the workers have arrived."""
         return len(self.workers) or (self.scheduler.workers if self.scheduler else 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from scaler.monitor.model.functions import percentile_us
 from scaler.wire.messages.monitor import (
-    DURATIONS,
     HAS_TASK,
     INITIALIZED,
     PROCESSOR_ROW,
@@ -115,26 +115,6 @@ def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
         yield ProcessorView(state.agent, *numbers, *ids)
 
 
-def run_counts(durations: bytes) -> tuple[int, ...]:
-    """Return the numbers of runs by duration: item n counts the runs of 2**(n-1) to 2**n us. Empty if unknown."""
-    return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
-
-
-def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return a duration that the share `part` (0 to 1) of the runs did not exceed; None if durations are unknown."""
-    counts = run_counts(durations)
-    wanted = part * sum(counts)
-    if not wanted:
-        return None
-    below: float = 0
-    for number, amount in enumerate(counts):
-        if amount and below + amount >= wanted:
-            low = float(1 << number >> 1)
-            return low + (float(1 << number) - low) * (wanted - below) / amount
-        below += amount
-    return float(1 << len(counts) - 1)
-
-
 class Stuck:
     """Finds the workers that look stuck, and why."""
 
@@ -167,7 +147,7 @@ def _reason(worker: WorkerView, function: StateFunction | None, quiet_seconds: f
     seconds = worker.running_ms / 1000
     if worker.is_stopped and seconds > SEEN_SECONDS:
         return f"its process has been stopped for up to {seconds:.0f} s: kill -CONT resumes it"
-    usual_us = percentile_us(function.durations, 0.95) if function else None
+    usual_us = percentile_us(function, 0.95) if function else None
     usual = (usual_us or 0.0) / 1e6
     if usual_us is not None and seconds > max(STUCK_SECONDS, 10 * usual):
         return f"its task has run for {seconds:.0f} s; 95 % of the runs of its function take less than {usual:.1f} s"

@@ -15,7 +15,7 @@ from scaler.monitor.top.details import details_of
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.keys import help_lines
 from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
-from scaler.monitor.top.table import Table, draw_side, draw_table, function_count, scrolled_to, table_of
+from scaler.monitor.top.table import Table, draw_side, draw_table, scrolled_to, table_of
 from scaler.monitor.top.text import fit, wrapped
 from scaler.monitor.top.view import FAILURES, HOSTS, NUMBERS, VIEWS, WORKERS, TopView
 from scaler.monitor.views.view import View, ViewState
@@ -121,12 +121,16 @@ def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, tab
         count = model.scheduler.clients if model.scheduler else len(clients)
         draw_line(canvas, y, f"client_manager {count}", clients, 0)
         functions = sorted(
-            ((each.name, each.waiting + each.running) for each in model.functions.values() if each.function),
+            (
+                (model.function_name(short_id), each.waiting + each.running)
+                for short_id, each in model.functions.items()
+                if short_id
+            ),
             key=lambda each: -each[1],
         )
         others = model.functions.get(b"")
         rest = others.waiting + others.running if others else 0
-        draw_line(canvas, y + 1, f"function_id_to_tasks {function_count(model)}", functions, rest)
+        draw_line(canvas, y + 1, f"function_id_to_tasks {model.function_count:,}", functions, rest)
         y += 2
     if y:
         canvas.put(0, y, ("\u2500" if moment.is_unicode else "-") * canvas.width)

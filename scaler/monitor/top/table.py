@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.monitor.model.model import Model
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
@@ -192,18 +191,13 @@ def _draw_row(canvas: Grid, table: Table, y: int, subject: Any, texts: Sequence[
         x = canvas.put(x, y, text, grid.FAILED if is_bad else grid.PLAIN) + 1
 
 
-def function_count(model: Model) -> int:
-    """Return the number of functions, also of those that the stream sums up."""
-    return max(sum(map(bool, model.functions)), model.shown_and_total("functions")[1])
-
-
 def draw_side(canvas: Grid, x: int, y: int, width: int, height: int, state: ViewState, most: int = 3) -> None:
     """Draw panels beside or below the table of a large screen: clients, functions, failures; at most `most`."""
     model = state.model
     clients = model.scheduler.clients if model.scheduler else len(model.clients)
     panels = [
         (f"client_manager {clients}", "clients"),
-        (f"function_id_to_tasks {function_count(model)}", "functions"),
+        (f"function_id_to_tasks {model.function_count:,}", "functions"),
         (f"failures {len(model.failures)}", "failures"),
     ]
     panels = panels[1:] + panels[:1] if most < len(panels) else panels

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scaler.monitor import units
+from scaler.monitor.model.functions import mean_us, percentile_us, run_counts
 from scaler.monitor.model.jobs import OPEN, PAUSED, state_of
 from scaler.monitor.model.remaining import wanted_by_capabilities
-from scaler.monitor.model.workers import percentile_us, run_counts
 from scaler.monitor.views.field_types import BAR, BYTES, CLOCK, COUNT, NAME, SECONDS, STATE, TEXT, WAIT
 from scaler.monitor.views.view import (
     BAD,
@@ -50,27 +50,18 @@ def word_of(state: str) -> str:
 # ------------------------------------------------------------------------------------------------------- functions
 
 
-def _failed(each: StateFunction) -> int:
-    return each.failed + each.other
+def _mean(_: ViewState, each: StateFunction) -> float | None:
+    us = mean_us(each)
+    return None if us is None else us / 1e6
 
 
-def mean_seconds(_: ViewState, each: StateFunction) -> float | None:
-    """Return the mean duration of the runs of a function; None if it is unknown."""
-    return each.mean_us / 1e6 or None
-
-
-def _runs(_: ViewState, each: StateFunction) -> int:
-    return sum(run_counts(each.durations))
-
-
-def _total(state: ViewState, each: StateFunction) -> float | None:
-    """Return the time of all runs; None if it is unknown."""
-    return (mean_seconds(state, each) or 0.0) * _runs(state, each) or None
+def _of_runs(field: str) -> Callable[[ViewState, Any], float | None]:
+    return lambda _, each: getattr(each, field) / 1e6 if each.runs else None
 
 
 def _percentile(part: float) -> Callable[[ViewState, Any], float | None]:
     def value(_: ViewState, each: StateFunction) -> float | None:
-        us = percentile_us(each.durations, part)
+        us = percentile_us(each, part)
         return None if us is None else us / 1e6
 
     return value
@@ -91,7 +82,7 @@ def _of_function(items: str) -> Callable[[ViewState, Any, Any], Iterable[Any]]:
 
 
 def _counts(_state: ViewState, _key: Any, each: StateFunction | None) -> list[int]:
-    return list(run_counts(each.durations)) if each else []
+    return list(run_counts(each)) if each else []
 
 
 FUNCTIONS = View(
@@ -105,16 +96,19 @@ FUNCTIONS = View(
              metric=gauge("scaler_function_open_tasks", _OPEN, state="waiting")),
         Field("running", COUNT, scaled("running"), "Running", "tasks at workers, queued or executed", width=7,
               key="r", metric=gauge("scaler_function_open_tasks", _OPEN, state="running")),
-        Field("mean", SECONDS, mean_seconds, "Mean", "the mean duration of a run", width=6, key="m",
+        Field("mean", SECONDS, _mean, "Mean", "the mean duration of a run", width=6, key="m",
               old=("mean_us",)),
         fact("p50", SECONDS, _percentile(0.5), "Median", "half of the runs are not longer"),
         Field("p95", SECONDS, _percentile(0.95), "95 %", "95 % of the runs are not longer", width=6, key="p",
               old=("p95_us",)),
         fact("p99", SECONDS, _percentile(0.99), "99 %", "99 % of the runs are not longer"),
-        Field("total", SECONDS, _total, "Time", "the time of all runs", "time", 6, "T", is_wide=True),
+        fact("least", SECONDS, _of_runs("least_us"), "Shortest", "the shortest run"),
+        fact("most", SECONDS, _of_runs("most_us"), "Longest", "the longest run"),
+        fact("runs", COUNT, scaled("runs"), "Runs", "tries that succeeded or failed, while a viewer was connected"),
+        Field("total", SECONDS, _of_runs("run_us"), "Time", "the time of all runs", "time", 6, "T", is_wide=True),
         Field("success", COUNT, scaled("success"), "Success", "tasks that have succeeded", "done", 9, "d",
               metric=counter("scaler_function_tasks_ended", _ENDED, state="success")),
-        Field("failed", COUNT, lambda _, each: _failed(each), "Failed", "tasks that have failed", "fail", 6, "f",
+        Field("failed", COUNT, scaled("failed"), "Failed", "tasks that have failed in any way", "fail", 6, "f",
               bad=True, metric=counter("scaler_function_tasks_ended", _ENDED, state="failed")),
         fact("canceled", COUNT, scaled("canceled"), "Canceled", "tasks that were canceled",
              metric=counter("scaler_function_tasks_ended", _ENDED, state="canceled")),
@@ -128,7 +122,7 @@ FUNCTIONS = View(
     ),
     "-open", Empty("No function has had tasks since the scheduler started."), "This function no longer has tasks.",
     less=("running", "success", "p95", "waits", "failed"),
-    mark=lambda _, each: BAD if _failed(each) else FINE,
+    mark=lambda _, each: BAD if each.failed else FINE,
     group=lambda _, each: not each.function,
     texts=lambda state, each: (each.name, each.asks, _waits_for(state, each)),
     parts=(
@@ -137,7 +131,10 @@ FUNCTIONS = View(
         Part(HISTOGRAM, "durations", _counts),
         Part(TABLE, "tasks", _of_function("tasks"), "tasks", ("function",), most=50),
     ),
-    labels=(("function", lambda each: each.function.hex() or "others"), ("name", lambda each: each.name)),
+    labels=(
+        ("function", lambda each: each.function.hex() or "others"),
+        ("name", lambda each: each.name or each.function.hex()),
+    ),
     total=total_of("functions"),
     metrics_most=257,  # all others are the last one
 )  # fmt: skip
@@ -377,8 +374,9 @@ JOBS = View(
         Field("failed", COUNT, scaled("failed"), "Failed", "rows that have failed", "fail", 6, "f", bad=True),
         hidden("open", COUNT, lambda _, each: each.rows - each.done - each.failed, "Open",
                "rows that have not ended"),
-        hidden("handed_out", COUNT, scaled("said"), "Handed out", "rows that were submitted as tasks", "handed out",
-               old=("said",)),
+        fact("handed_out", COUNT, scaled("handed_out"), "Handed out", "rows that the scheduler has as tasks now",
+             "handed out"),
+        fact("running", COUNT, scaled("running"), "Running", "rows at workers", "running", old=("said",)),
         Field("rate", COUNT, lambda state, each: state.model.job_rates.per_second(each), "Rows/s",
               "rows that end per second", "rows/s", 7,
               shown=lambda state, each, width: units.rate(state.model.job_rates.per_second(each), width)),

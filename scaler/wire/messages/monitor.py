@@ -47,13 +47,13 @@ BIN_ROW = struct.Struct("<IIIIII8s")
 - number of ended runs: success, failed, canceled, other
 - short id of the function that kept the worker busy longest
 """
-FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
+FUNCTION_ROW = struct.Struct("<8sIQII32I")
 """The encoding of the work of an agent on the tasks of one function since the previous row:
 
 - short id of the function
 - number of tasks that the agent has now
-- number of ended runs: success, failed, canceled, other
-- microseconds of the runs that succeeded or failed
+- microseconds of the measured runs, which succeeded or failed
+- microseconds of the shortest and of the longest of these runs; each row of a range has the mean of its range
 - histogram of the durations of these runs (`StateFunction.durations`)
 
 The row is not on the stream: the scheduler adds up the rows of all agents.
@@ -199,7 +199,7 @@ class StateProcessors:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateFunction:
-    """The numbers of all tasks of one function. Sent on the topic `functions`."""
+    """The tasks of one function, and its measured runs. Sent on the topic `functions`."""
 
     function: Bytes = b""
     name: Text = ""
@@ -208,8 +208,10 @@ class StateFunction:
     success: U64 = 0
     failed: U64 = 0
     canceled: U64 = 0
-    other: U64 = 0
-    mean_us: U32 = 0
+    runs: U64 = 0
+    run_us: U64 = 0
+    least_us: U32 = 0
+    most_us: U32 = 0
     durations: Bytes = b""
     waits_for: Reason = ""
     asks: Text = ""
@@ -311,7 +313,8 @@ class StateJob:
     rows: U64 = 0
     done: U64 = 0
     failed: U64 = 0
-    said: U32 = 0
+    handed_out: U32 = 0
+    running: U32 = 0
     size_bytes: U64 = 0
     created_us: U64 = 0
     changed_us: U64 = 0

@@ -464,8 +464,9 @@ def test_watched_agent_reports_at_each_interval_until_it_is_told_to_stop(bench: 
     first, second = WORKER_ROW.iter_unpack(report.workers)
     assert (first[1], first[-1], second[1], second[-1]) == (0, 2, 1, 0)
     assert [row[:6] for row in BIN_ROW.iter_unpack(report.bins)] == [(0, 0, 2, 0, 0, 0)]
-    ((short, successes, success, *_),) = FUNCTION_ROW.iter_unpack(report.functions)
-    assert (short, successes, success) == (public_id(tasks[0].function_id), 1, 2)
+    ((short, here, total_us, least_us, most_us, *buckets),) = FUNCTION_ROW.iter_unpack(report.functions)
+    assert (short, here) == (public_id(tasks[0].function_id), 1)
+    assert (total_us, least_us, most_us, sum(buckets)) == (200, 100, 100, 2)
     assert report.pid == os.getpid()
     bench.tell(Batch[WatchRequest]([WatchRequest(0, 0)]))
     bench.door.take()

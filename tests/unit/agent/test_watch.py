@@ -10,7 +10,7 @@ from scaler.ids import ObjectId, TaskId
 from scaler.store.host_share import HostShare
 from scaler.store.store import ValueStore
 from scaler.wire.messages.common import RunState, TaskStatus
-from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW
+from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, REPORTS, RUN_ROW, WORKER_ROW
 from scaler.wire.messages.worker import RunQuestion, RunResult, RunStatus, RunTask, WatchedPart
 
 
@@ -42,6 +42,22 @@ def test_a_report_with_too_many_runs_names_the_earliest_ones(watch: AgentWatch) 
     runs = list(RUN_ROW.iter_unpack(watch.report(view, 1.0, 0).runs))
     assert [run[0] for run in runs] == [task.task_id for task in tasks[:4:-1]]
     assert len(runs) == RUNS_MOST
+
+
+def test_a_report_with_too_many_functions_sums_up_the_shortest_ones(
+    watch: AgentWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.agent.watch.FUNCTIONS_MOST", 2)
+    watch.request(1000, WatchedPart.FUNCTIONS)
+    tally = watch._ledger.tally
+    assert tally is not None
+    for number in range(1, 6):
+        task = RunTask(TaskId(b"t" * 16), 0, 1, ObjectId(bytes([number]) * 16), b"", b"")
+        tally.add(task, RunResult(task.task_id, 0, 1, TaskStatus.SUCCESS, b"", 100 * number, ()))
+    rows = list(FUNCTION_ROW.iter_unpack(watch.report(WorkersView([]), 1.0, 0).functions))
+    others = (bytes(8), 0, 600, 100, 300)
+    assert [row[2:5] for row in rows[:2]] == [(500, 500, 500), (400, 400, 400)]
+    assert (rows[2][:5], sum(rows[2][5:])) == (others, 3)
 
 
 def test_a_task_that_reported_progress_has_a_flag_for_half_a_minute() -> None:

@@ -22,11 +22,10 @@ def live(state: FeedState, request: PageRequest, sent: SentState, now: float) ->
     window = request.number_of("window", 300, 60, 1800)
     functions = sorted(model.functions.values(), key=lambda each: (-each.waiting - each.running, -each.success))
     clients = sorted(model.clients.values(), key=lambda client: -client.open)
-    shown, total = model.shown_and_total("functions")
     return {
         "series": series(state, request, sent, ("success", "failed", "canceled", "cpu", "lag_most"), window),
         "functions": [function_row(function) for function in functions[:FUNCTIONS_MOST]],
-        "functions_total": max(total, shown, len(functions)),
+        "functions_total": model.function_count,
         "clients": [plain(each, label=each.label or each.client.hex()) for each in clients[:CLIENTS_MOST]],
         "waiting": [
             {"tasks": each.waiting, "for": waits_for(each.waits_for, each.asks)}

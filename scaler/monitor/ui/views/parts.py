@@ -8,8 +8,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 from scaler.monitor import units
+from scaler.monitor.model.functions import mean_us, percentile_us
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.workers import WorkerView, percentile_us
+from scaler.monitor.model.workers import WorkerView
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.views.view import ViewState
@@ -98,12 +99,12 @@ def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None 
 
 def function_row(function: StateFunction) -> dict[str, Any]:
     """Return a function as a row for the page."""
-    p95 = percentile_us(function.durations, 0.95)
+    mean, p95 = mean_us(function), percentile_us(function, 0.95)
     return plain(
         function,
-        name=function.name if function.function else "all others",
+        name=function.name or function.function.hex() or "all others",
         open=function.waiting + function.running,
-        failed=function.failed + function.other,
+        mean=None if mean is None else mean / 1e6,
         p95=None if p95 is None else p95 / 1e6,
         waits=units.waits_for(function.waits_for, function.asks),
     )

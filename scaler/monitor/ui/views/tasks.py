@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.model.workers import run_counts
+from scaler.monitor.model.functions import run_counts
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import function_row, outcome, page_of, plain, task_row
@@ -66,7 +66,7 @@ def function(state: FeedState, request: PageRequest, _sent: SentState, _now: flo
     return {
         "function": function_row(one),
         "why": model.why_it_waits(one),
-        "buckets": run_counts(one.durations),
+        "buckets": run_counts(one),
         "failures": [plain(each) for each in model.failures.values() if each.function == one.function],
         "tasks": [task_row(model, task) for task in recent[:FUNCTION_TASKS_MOST]],
     }

@@ -369,7 +369,9 @@ def test_rows_travel_as_ranges_once_their_duration_is_known(bench: Bench, tmp_pa
         actor.end_tasks()
         returned = ReturnedRows(part_of(parted.spec, 6, 2))
         bench.tell(scene.job, RangeEnded(actor._context, part_of(parted.spec, 4, 4).task_id, [], None, [returned]))
-        assert (12 in actor._tasks, actor._rows.live.handed_out) == (False, 4), "the job was cancelled: its rows are open"
+        assert (12 in actor._tasks, actor._rows.live.handed_out) == (False, 4), (
+            "the job was cancelled: its rows are open"
+        )
     finally:
         scene.folder.close()
 
@@ -453,6 +455,46 @@ def test_a_job_over_the_quota_is_audited_and_starts_rows_when_the_quota_allows(b
         scene.owner.end(1)
         scene.run_all()
         assert sorted(scene.submitted()) == [0]
+    finally:
+        scene.folder.close()
+
+
+def test_rows_that_are_handed_out_and_rows_at_workers_are_shown_at_each_moment(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
+    try:
+        scene.run_all()
+        (shown,) = scene.actor._catalog.seen.values()
+        submitted = scene.submitted()
+        assert (shown.live.handed_out, shown.live.running) == (ROWS, 0)
+        for row in range(3):
+            bench.tell(
+                submitted[row].task, TaskAssigned(scene.worker_ref, {submitted[row].task: submitted[row].attempt})
+            )
+        assert (shown.live.handed_out, shown.live.running) == (ROWS, 3), "no row has ended since"
+        bench.tell(submitted[0].task, RunRecalled(submitted[0].attempt))
+        scene.end_row(submitted[1])
+        scene.run_all()
+        assert (shown.live.handed_out, shown.live.running) == (ROWS - 1, 1)
+        info = scene.actor._state.info()
+        assert (info["handed_out"], info["running"]) == (ROWS - 1, 1)
+    finally:
+        scene.folder.close()
+
+
+def test_the_first_failed_rows_are_shown_in_row_order(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.jobs.job_state.FAILURES_SHOWN", 3)
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
+    try:
+        scene.run_all()
+        submitted = scene.submitted()
+        for row in (7, 2, 5, 6, 0):
+            scene.run_row(submitted[row], TaskStatus.FAILED)
+            bench.advance(WRITE_SECONDS)
+            scene.run_all()
+        (shown,) = scene.actor._catalog.seen.values()
+        assert (shown.failed, [each.row for each in shown.failures]) == (5, [0, 2, 5])
     finally:
         scene.folder.close()
 

@@ -284,10 +284,10 @@ def test_an_agent_that_does_not_report_is_shown_without_rows(simulation: Simulat
     assert len(state.worker_names.split(",")) == 3
 
 
-def function_row(here: int, success: int, failed: int, total_us: int, bucket: int) -> bytes:
+def function_row(here: int, runs: int, total_us: int, bucket: int) -> bytes:
     buckets = [0] * 32
-    buckets[bucket] = success + failed
-    return FUNCTION_ROW.pack(SHORT, here, success, failed, 0, 0, total_us, *buckets)
+    buckets[bucket] = runs
+    return FUNCTION_ROW.pack(SHORT, here, total_us, total_us // runs, total_us // runs, *buckets)
 
 
 def test_functions_are_added_up_over_agents(simulation: Simulation, board: Board) -> None:
@@ -297,12 +297,12 @@ def test_functions_are_added_up_over_agents(simulation: Simulation, board: Board
     simulation.run()
     board.want("functions")
     for agent in agents:
-        say_state(agent, simulation, functions=function_row(1, 10, 2, 1200, 7))
-        say_state(agent, simulation, functions=function_row(1, 5, 0, 500, 7))
+        say_state(agent, simulation, functions=function_row(1, 12, 1200, 7))
+        say_state(agent, simulation, functions=function_row(1, 5, 550, 7))
     simulation.advance(1.0)
     (shown,) = board.take(StateFunction)
-    assert (shown.function, shown.running, shown.success, shown.failed) == (SHORT, 2, 30, 4)
-    assert shown.mean_us == 100
+    assert (shown.function, shown.running, shown.success, shown.failed) == (SHORT, 2, 0, 0)
+    assert (shown.runs, shown.run_us, shown.least_us, shown.most_us) == (34, 3500, 100, 110)
     assert struct.unpack("<32I", shown.durations)[7] == 34
     assert shown.waiting == 3
 

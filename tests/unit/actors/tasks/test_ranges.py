@@ -167,7 +167,7 @@ def test_rows_that_are_retried_return_with_their_failures(bench: Bench) -> None:
 def test_failed_rows_without_retries_end_with_their_range(scene: Scene) -> None:
     statuses = bytes([0, FAILED, 0, 0, 0])
     scene.run_and(1, RunResult(FIRST, 0, 1, SUCCESS, pack([b"r"] * 5), 5, (), rows=5, statuses=statuses))
-    assert (scene.end().rows, scene.actor._context.ended[FAILED], scene.actor._context.ended[SUCCESS]) == (5, 1, 4)
+    assert (scene.end().rows, scene.events.ended[FAILED], scene.events.ended[SUCCESS]) == (5, 1, 4)
 
 
 @pytest.mark.parametrize("comes_first", [True, False])

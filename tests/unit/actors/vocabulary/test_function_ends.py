@@ -40,8 +40,8 @@ def function(number: int) -> ObjectId:
 
 def test_a_function_is_counted_from_its_first_end_with_its_name() -> None:
     events = Events(lambda function_id: f"f{int(function_id)}")
-    events.count_ended(function(7), FAILED, 3)
-    events.count_ended(function(7), SUCCESS)
+    events.ended_of[function(7)][FAILED] += 3
+    events.ended_of[function(7)][SUCCESS] += 1
     found = events.ended_of.by_short_id[public_id(function(7))]
     assert (found.name, found.counts[:3]) == ("f7", [1, 3, 0])
     assert events.ended[:3] == [1, 3, 0]
@@ -57,7 +57,7 @@ def test_of_too_many_functions_those_that_ended_no_task_for_long_join_the_rest(m
     assert {function(98), function(99)} < set(ends)
     assert (len(ends), ends.n_rest) == (6, 94)
     assert set(ends.by_short_id) == {public_id(function_id) for function_id in ends}
-    assert ends.rest[SUCCESS] + sum(counts[SUCCESS] for counts in ends.values()) == 198
+    assert ends.sums()[SUCCESS] == 198
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])
@@ -69,8 +69,7 @@ def test_no_end_is_lost_whatever_the_order_of_functions(monkeypatch: pytest.Monk
         ends[function(number % cycle)][SUCCESS] += 1
         ends[function(number * number % 7)][FAILED] += 1
         assert len(ends) == len(ends.by_short_id) <= most
-    sums = list(map(sum, zip(ends.rest, *ends.values(), strict=True)))
-    assert sums[:2] == [200, 200]
+    assert ends.sums()[:2] == [200, 200]
 
 
 # What ends tasks
@@ -128,7 +127,9 @@ def test_tasks_that_never_run_because_a_needed_task_failed_count_as_failed(count
     assert client.statuses() == [FAILED] * 3
     counted.check(client, FAILED=3)
     unstarted = [each for each in counted.moved if each.event == NEVER_STARTED]
-    assert [(each.state, each.reason) for each in unstarted] == [("failed", "a task whose result it needs has failed")] * 2
+    assert [(each.state, each.reason) for each in unstarted] == [
+        ("failed", "a task whose result it needs has failed")
+    ] * 2
 
 
 def test_a_cancelled_graph_counts_each_of_its_tasks(counted: Counted) -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.workers import percentile_us, processors_of
+from scaler.monitor.model.workers import processors_of
 from scaler.wire.messages.monitor import PROCESSOR_ROW, SUSPENDED, TASK_LOCK, StateProcessors
 from tests.support.monitored import BUSY, agent, durations, function, news, row, scheduler
 
@@ -69,14 +67,6 @@ def test_the_marks_show_initialized_task_and_task_lock() -> None:
 
 def test_a_silent_worker_is_stuck() -> None:
     assert stuck_after((0, row(flags=1)), seen_ms=12_000) == "no message for 12 s"
-
-
-def test_percentiles_are_computed_from_the_buckets() -> None:
-    assert percentile_us(b"", 0.95) is None
-    assert percentile_us(durations(), 0.95) is None
-    assert percentile_us(durations(b0=1), 0.5) == 0.5
-    assert percentile_us(durations(b11=50, b21=50), 0.5) == 2048
-    assert percentile_us(durations(b11=50, b21=50), 0.75) == pytest.approx(1.5 * 2**20)
 
 
 def test_a_truncated_worker_row_is_left_out() -> None:

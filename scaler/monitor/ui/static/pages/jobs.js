@@ -53,7 +53,7 @@ function list(app) {
 const factsOf = (row) => [
   ["State", row.reason ? `${row.state}: ${row.reason}` : row.state], ["Done", doneOf(row)],
   ["Failed", count(row.failed)], ["Open", count(row.rows - row.done - row.failed)],
-  ["At workers", count(row.said)], ["Rate", rateOf(row)], ["Left", row.left], ["On disk", bytes(row.size)],
+  ["Handed out", count(row.handed_out)], ["Running", count(row.running)], ["Rate", rateOf(row)], ["Left", row.left], ["On disk", bytes(row.size)],
   ["Function", row.function_name], ["Owner", row.owner], ["Program", row.program],
   ["Created", clock(row.created, true)], ["Changed", clock(row.changed, true)],
 ];

@@ -14,6 +14,7 @@ import pytest
 from scaler import Client, Cluster, Scheduler, SchedulerClusterCombo
 from scaler.wire.messages.monitor import (
     BIN_ROW,
+    DURATIONS,
     ENDED,
     HAS_TASK,
     PROCESSOR_ROW,
@@ -88,6 +89,7 @@ def test_counters_are_exact(combo: SchedulerClusterCombo) -> None:
                 return (
                     function is not None
                     and function.success + function.failed >= 1000
+                    and function.runs >= 1000
                     and sum(counts.values()) - sum(before.values()) >= 1009
                     and sum(sum(row) for row in bins) >= 1002
                 )
@@ -99,7 +101,8 @@ def test_counters_are_exact(combo: SchedulerClusterCombo) -> None:
         function = function_of(seen_last["functions"], "odd_only")
         assert function is not None
         assert (function.success, function.failed, function.waiting, function.running) == (900, 100, 0, 0)
-        assert sum(int.from_bytes(function.durations[at : at + 4], "little") for at in range(0, 128, 4)) == 1000
+        assert function.runs == sum(DURATIONS.unpack(function.durations)) == 1000
+        assert function.least_us <= function.run_us / 1000 <= function.most_us
         success, failed, canceled, other = (sum(row[outcome] for row in bins) for outcome in range(4))
         assert (success, failed, other) == (900, 100, 0)
         assert 2 <= canceled <= 9  # one more may have begun when the first ended

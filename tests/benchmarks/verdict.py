@@ -25,7 +25,7 @@ from scaler.actors.monitor.load.diagnosis import Diagnosis
 from scaler.actors.monitor.overview import waiting_items
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.vocabulary.capacity import Capacity, ResourceGroup
-from scaler.actors.vocabulary.events import PeerIdentity
+from scaler.actors.vocabulary.events import Events, PeerIdentity
 from scaler.durations import Durations
 from scaler.ids import ObjectId, content_id
 from scaler.wire.messages.monitor import HAS_TASK, WORKER_ROW
@@ -43,7 +43,7 @@ def seconds_of(functions: int, workers: int, seconds: int) -> Iterator[float]:
     durations = Durations(1000, 2 * functions)
     for each in ids:
         durations.learn(each, 5_000, 1)
-    totals, diagnosis, agents = FunctionTotals(ObjectTable()), Diagnosis(), WatchedAgents()
+    totals, diagnosis, agents = FunctionTotals(ObjectTable(), Events()), Diagnosis(), WatchedAgents()
     known = durations.known_us, None
     group = ResourceGroup("", waiting.total(), workers, workers, Capacity(workers, 0, workers), waiting, *known)
     backlog = Backlog(waiting=group.waiting, running=workers, workers=workers, groups=[group])

@@ -87,6 +87,7 @@ class Inside:
         self._check_places(proxies)
         self._check_store(tasks)
         self._check_owners()
+        self.tree.events.ended_of.check()
 
     def _check_owners(self) -> None:
         """Check that the counts of each owner are right, and that no owner exceeds the quota."""

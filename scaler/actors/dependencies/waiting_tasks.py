@@ -764,7 +764,7 @@ class WaitingTasks:
                 messages += self._run_releases(task)
                 task.status = TaskStatus.CANCELED  # some tasks occur twice
                 if task.terms is not None and task.function_id != NO_ID:
-                    task.terms.context.ended_of[task.function_id][TaskStatus.CANCELED] += 1
+                    task.terms.context.ended_of.count(task.function_id, TaskStatus.CANCELED)
         self._owner.end(self.n_waiting + sum(graph.size - len(graph.nodes) for graph in self.graphs.values()))
         self.n_waiting = 0
         for task in chain(self._by_id.values(), *(graph.nodes for graph in self.graphs.values())):

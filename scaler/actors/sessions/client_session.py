@@ -601,7 +601,7 @@ class ClientSession(Session):
         cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.take_all()]
         cancels += self._waiting.take_all()
         for spec in self._held.take_all():
-            self._services.events.ended_of[spec.function_id][TaskStatus.CANCELED] += 1
+            self._services.events.ended_of.count(spec.function_id, TaskStatus.CANCELED)
         if cancels:
             self.spawn(SessionTeardown(cancels))
         self._object_store.send(OwnerLeft(self._client_id))

@@ -81,7 +81,7 @@ class ClientContext:
     def end_unstarted(self, spec: Task, status: TaskStatus, reason: str = "") -> None:
         """Count the end of a task, or of the rows of a range, that has no actor, and report it to the listener."""
         events = self.events
-        events.ended_of[spec.function_id][status] += spec.rows or 1
+        events.ended_of.count(spec.function_id, status, spec.rows or 1)
         if events.listener is not None:
             state = shown_state(CANCELED if status == TaskStatus.CANCELED else FAILED, status)
             what = (NEVER_STARTED, state, 0, None, reason, None, self.owner.name, self.label)

@@ -307,7 +307,7 @@ class TaskActor(Actor):
                 retried.append(ReturnedRows(self._part_of(each), each, worker))
                 continue
             self._report_ended_rows(each, worker)
-            self._count_ended(each.status, each.rows, each.statuses)
+            self._context.ended_of.count(self._spec.function_id, each.status, each.rows or 1, each.statuses)
             what = each.task_id, each.status, each.payload, 0, b"", each.rows, each.statuses, each.duration_us
             final.append(TaskResult(*what))
         return final, retried
@@ -608,7 +608,7 @@ class TaskActor(Actor):
         if spec.object_ids or spec.frames:
             self._release_arguments()
         statuses, duration_us = (b"", 0) if of_run is None else (of_run.statuses, of_run.duration_us)
-        self._count_ended(status, spec.rows, statuses)
+        context.ended_of.count(spec.function_id, status, spec.rows or 1, statuses)
         size = bytes_in(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile, spec.rows, statuses, duration_us)
         if frames:
@@ -619,17 +619,10 @@ class TaskActor(Actor):
             self._count_at_worker(-(spec.rows or 1))
         self.stop_now()
 
-    def _count_ended(self, status: TaskStatus | int, rows: int, statuses: bytes) -> None:
-        ended = self._context.ended_of[self._spec.function_id]
-        ended[status] += rows or 1
-        for other in statuses.replace(b"\0", b"") if statuses else b"":
-            ended[status] -= 1
-            ended[other] += 1
-
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Remove the task of this failed actor from the queue, the worker, and the object store."""
         context, spec = self._context, self._spec
-        context.ended_of[spec.function_id][TaskStatus.INTERNAL_ERROR] += spec.rows or 1
+        context.ended_of.count(spec.function_id, TaskStatus.INTERNAL_ERROR, spec.rows or 1)
         self._send_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._count_at_worker(-(spec.rows or 1))

@@ -209,8 +209,8 @@ class Events:
 
     @property
     def ended(self) -> list[int]:
-        """The number of ended tasks by status: the sums over all functions."""
-        return self.ended_of.sums()
+        """The number of ended tasks of all functions by status."""
+        return self.ended_of.by_status
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
         """Report events to `listener`, and to no other actor. May be called again to follow other tasks.

@@ -1,7 +1,7 @@
 """FunctionEnds: the number of ended tasks of each function, counted where tasks end, with the names of the functions.
 
-Each row of a range or a job counts as a task; the tries of a task do not count. No other counter has the ends of tasks:
-their number by status is the sum over all functions. Counting begins with the scheduler, and needs no viewer.
+Each row of a range or a job counts as a task; the tries of a task do not count. Counting begins with the scheduler, and
+needs no viewer. `by_status` has the sums over all functions.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class EndedFunction:
 class FunctionEnds(dict[ObjectId, list[int]]):
     """By function: the number of its ended tasks by `TaskStatus`. Looking up an unknown function adds it.
 
+    Only `count` changes the numbers.
+
     Above `FUNCTIONS_MOST` functions, those that have ended no task for the longest time join `rest`. When a task ended
     is not stored, since that would cost time for each task. Instead, all functions are looked at each time that half of
     `FUNCTIONS_MOST` have been added: functions whose counts have not changed since the last look are idle.
@@ -56,10 +58,28 @@ class FunctionEnds(dict[ObjectId, list[int]]):
         self._n_new = 0
         """how many functions were added since the last look"""
         self.by_short_id: dict[bytes, EndedFunction] = {}
+        self.by_status = [0] * len(TaskStatus)
+        """the number of ended tasks of all functions by `TaskStatus`"""
         self.rest = [0] * len(TaskStatus)
         """the sum of the counts of all functions without own counts"""
         self.n_rest = 0
         """how many functions have joined `rest`; a function that joined it twice counts twice"""
+
+    def count(self, function_id: ObjectId, status: int, tasks: int = 1, statuses: bytes = b"") -> None:
+        """Count the ends of tasks of a function. `statuses`: the statuses of the rows of a range, where not 0."""
+        counts, by_status = self[function_id], self.by_status
+        counts[status] += tasks
+        by_status[status] += tasks
+        for other in statuses.replace(b"\0", b"") if statuses else b"":
+            counts[status] -= 1
+            by_status[status] -= 1
+            counts[other] += 1
+            by_status[other] += 1
+
+    def check(self) -> None:
+        """Assert that the sums over all functions are those by status."""
+        sums = list(map(sum, zip(self.rest, *self.values(), strict=True)))
+        assert sums == self.by_status, f"the functions have ended {sums} tasks, all together {self.by_status}"
 
     def __missing__(self, function_id: ObjectId) -> list[int]:
         self._n_new += 1
@@ -72,10 +92,6 @@ class FunctionEnds(dict[ObjectId, list[int]]):
         name = self._name_of(function_id)[:NAME_CHARACTERS]
         self.by_short_id[short_id] = EndedFunction(function_id, short_id, name, counts)
         return counts
-
-    def sums(self) -> list[int]:
-        """Return the number of ended tasks of all functions by `TaskStatus`."""
-        return list(map(sum, zip(self.rest, *self.values(), strict=True)))
 
     def _look(self) -> None:
         self._n_new = 0

@@ -55,7 +55,7 @@ class Scene:
 
     def end(self, number: int, *statuses: TaskStatus) -> None:
         for status in statuses:
-            self.events.ended_of[function(number)][status] += 1
+            self.events.ended_of.count(function(number), status)
 
     def items(self, waiting: Iterable[ResourceGroup] = ()) -> dict[str, StateFunction]:
         items, _ = self.functions.items(Backlog(groups=list(waiting)))

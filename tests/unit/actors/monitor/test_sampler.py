@@ -28,7 +28,7 @@ def sampler(events: Events, tasks: SampledTasks) -> Sampler:
 def test_the_sampler_follows_all_tasks_while_few_end(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     followed = []
     for second, ends in enumerate((0, ALL_BELOW, SOME_ABOVE, SOME_ABOVE + 1, SOME_ABOVE, ALL_BELOW)):
-        events.ended_of[FUNCTION_ID][0] += ends
+        events.ended_of.count(FUNCTION_ID, 0, ends)
         sampler.look(float(second), wants_sample=True, wants_some=False)
         assert events.followed in (EVERY_TASK, tasks.followed)
         followed.append(events.followed is EVERY_TASK)

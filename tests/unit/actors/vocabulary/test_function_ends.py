@@ -40,8 +40,8 @@ def function(number: int) -> ObjectId:
 
 def test_a_function_is_counted_from_its_first_end_with_its_name() -> None:
     events = Events(lambda function_id: f"f{int(function_id)}")
-    events.ended_of[function(7)][FAILED] += 3
-    events.ended_of[function(7)][SUCCESS] += 1
+    events.ended_of.count(function(7), FAILED, 3)
+    events.ended_of.count(function(7), SUCCESS)
     found = events.ended_of.by_short_id[public_id(function(7))]
     assert (found.name, found.counts[:3]) == ("f7", [1, 3, 0])
     assert events.ended[:3] == [1, 3, 0]
@@ -51,13 +51,13 @@ def test_of_too_many_functions_those_that_ended_no_task_for_long_join_the_rest(m
     monkeypatch.setattr("scaler.actors.vocabulary.function_ends.FUNCTIONS_MOST", 6)
     ends = FunctionEnds(lambda _function_id: "")
     for number in range(1, 100):
-        ends[function(0)][SUCCESS] += 1
-        ends[function(number)][SUCCESS] += 1
+        ends.count(function(0), SUCCESS)
+        ends.count(function(number), SUCCESS)
     assert ends[function(0)][SUCCESS] == 99, "it ended tasks all the time"
     assert {function(98), function(99)} < set(ends)
     assert (len(ends), ends.n_rest) == (6, 94)
     assert set(ends.by_short_id) == {public_id(function_id) for function_id in ends}
-    assert ends.sums()[SUCCESS] == 198
+    assert ends.by_status[SUCCESS] == 198
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])
@@ -66,10 +66,10 @@ def test_no_end_is_lost_whatever_the_order_of_functions(monkeypatch: pytest.Monk
     monkeypatch.setattr("scaler.actors.vocabulary.function_ends.FUNCTIONS_MOST", most)
     ends = FunctionEnds(lambda _function_id: "")
     for number in range(200):
-        ends[function(number % cycle)][SUCCESS] += 1
-        ends[function(number * number % 7)][FAILED] += 1
+        ends.count(function(number % cycle), SUCCESS)
+        ends.count(function(number * number % 7), FAILED)
         assert len(ends) == len(ends.by_short_id) <= most
-    assert ends.sums()[:2] == [200, 200]
+    assert ends.by_status[:2] == [200, 200]
 
 
 # What ends tasks

@@ -156,8 +156,16 @@ def test_open_tasks_are_shown_as_they_are_everywhere(site: tuple[str, AllScreens
         assert states[True] == 3
         short = {each["id"] for each in screens.rows("tasks", state="running")}
         assert len(short) == 3
+        job = client.start(hold, [(gate,)] * 4, name="held")
+        wait_until(lambda: job.progress().running == 4, "its rows are at workers")
+        (of_view,) = screens.rows("jobs")
+        progress, names = job.progress(), ("done", "failed", "open", "handed_out", "running")
+        of_progress = {"open": progress.rows - progress.done - progress.failed}
+        of_progress |= {name: getattr(progress, name) for name in names if name != "open"}
+        assert screens.job("held") == {name: of_view[name] for name in names} == of_progress
         Path(gate).touch()
         assert dependent.result(60) == gate
+        assert job.wait(60)
         for each in never:
             each.cancel()
         wait_until(lambda: all(each.done() for each in tasks), "all have ended")

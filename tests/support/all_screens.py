@@ -52,7 +52,8 @@ class AllScreens:
     def job(self, name: str) -> dict[str, int]:
         """Return the rows of a job by state, as `scaler_jobs show` prints them."""
         text = self._run("jobs", "show", name)
-        return {word: int(number.replace(",", "")) for number, word in re.findall(r"([\d,]+) (done|failed|open)", text)}
+        found = re.findall(r"([\d,]+) (done|failed|open|handed out|running)", text)
+        return {word.replace(" ", "_"): int(number.replace(",", "")) for number, word in found}
 
     def _get(self, path: str) -> bytes:
         request = urllib.request.Request(f"{self._base}{path}", headers={"Authorization": f"Bearer {self._token}"})

@@ -51,8 +51,22 @@ def test_the_bill_of_materials_has_what_the_package_brings_in_the_versions_of_th
     components = json.loads((CHECKOUT / "bom.json").read_text())["components"]
     assert {each.name for each in needed()} <= {each["name"] for each in components}
     for each in components:
+        if each["purl"].startswith("pkg:npm/"):
+            continue
         assert f"\n{each['name']}=={each['version']} " in f"\n{LOCK}", each
         assert each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}"
+
+
+def test_the_bill_of_materials_has_each_vendored_script_whose_licence_is_beside_it() -> None:
+    """Else: make lock."""
+    folder = CHECKOUT / "scaler/monitor/ui/static/vendor"
+    components = json.loads((CHECKOUT / "bom.json").read_text())["components"]
+    of_npm = {each["name"]: each["version"] for each in components if each["purl"].startswith("pkg:npm/")}
+    scripts = {file.name.partition(".")[0]: file.read_text().partition("\n")[0] for file in folder.glob("*.js")}
+    assert of_npm.keys() == {name.lower() for name in scripts}
+    for name, first in scripts.items():
+        assert f"(v{of_npm[name.lower()]})" in first
+        assert "MIT License" in (folder / f"{name}.LICENSE").read_text()
 
 
 def test_no_file_of_these_names_a_host() -> None:

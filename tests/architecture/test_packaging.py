@@ -92,6 +92,7 @@ def test_wheel_carries_all_of_the_protocol_the_type_marker_and_the_license(wheel
     assert any(name.endswith(".capnp") for name in expected)
     assert expected | {"scaler/__init__.py", "scaler/py.typed"} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert any(name.endswith("vendor/uPlot.LICENSE") and "/licenses/" in name for name in names)
 
 
 @pytest.mark.more

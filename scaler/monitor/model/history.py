@@ -106,10 +106,6 @@ class History:
             longer.put(number, row)
             self._kept(longer.step, number, row)
 
-    def begins_before(self, at: float) -> bool:
-        """Return whether the history has values from before the time `at`."""
-        return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
-
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
         """Return start, length and number (at most about `points`) of the steps for the `seconds` before `end` (None:
         now).

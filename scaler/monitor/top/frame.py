@@ -60,7 +60,7 @@ def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
             lines.append("Its socket exists: the scheduler may have died, or be stopped.")
         else:
             lines.append(f"There is no socket {endpoint.file}. Do you have access to that folder?")
-    else:
+    elif not endpoint.is_near:
         lines.append(f"Does a firewall let you reach port {endpoint.port} of {endpoint.host}?")
     return lines
 
@@ -74,7 +74,8 @@ def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInpu
     state = ViewState(model, moment.now)
     table = None if view.is_help or view.details else table_of(state, view, _table_width(canvas))
     y = _draw_top(canvas, model, view, moment, table)
-    rows = height - y - 2
+    advice = _advice(model, width, moment) if table is not None else []
+    rows = height - y - 2 - len(advice)
     if view.is_help:
         _draw_help(canvas, y, rows + 1, view)
     elif view.details:
@@ -84,12 +85,10 @@ def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInpu
     if _is_silent(model, moment):
         for row in (*range(y - 1), *range(y, height)):
             canvas.fill(row, grid.DIM)
-    if (
-        (moment.is_late or moment.problem)
-        and table is not None
-        and (model.received_at is None or _is_silent(model, moment))
-    ):
-        _draw_advice(canvas, y + 1, moment)
+    for number, line in enumerate(advice):  # below the table, which it never covers
+        canvas.put(
+            0, (y + 1 if model.received_at is None else height - 1 - len(advice)) + number, fit(f" {line}", width)
+        )
     if not moment.is_plain:
         _draw_keys(canvas, model, view)
     return canvas
@@ -226,10 +225,12 @@ def _is_silent(model: Model, moment: FrameInput) -> bool:
     return model.silent_seconds(moment.now) is not None
 
 
-def _draw_advice(canvas: Grid, y: int, moment: FrameInput) -> None:
-    lines = [line for text in silence_advice(moment.endpoint, moment.problem) for line in wrap(text, canvas.width - 1)]
-    for number, line in enumerate(lines):
-        canvas.put(0, y + number, fit(f" {line}", canvas.width))
+def _advice(model: Model, width: int, moment: FrameInput) -> list[str]:
+    """Return the lines to show while the scheduler is silent; none while messages arrive."""
+    is_silent = model.received_at is None or _is_silent(model, moment)
+    if not (is_silent and (moment.is_late or moment.problem)):
+        return []
+    return [line for text in silence_advice(moment.endpoint, moment.problem) for line in wrap(text, width - 1)]
 
 
 def _draw_body(canvas: Grid, state: ViewState, view: TopView, y: int, rows: int, table: Table) -> None:

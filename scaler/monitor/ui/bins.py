@@ -73,7 +73,8 @@ class Bins:
         lane.move_to(second)
         if second <= lane.last - SECONDS:
             return
-        oldest = self._fill_busy(lane, second, busy_ms)
+        number = self._index_of(function)
+        oldest = self._fill_busy(lane, second, busy_ms, number)
         if oldest < second:
             lane.rewrites.append((second, oldest))
         index = second % SECONDS
@@ -81,7 +82,7 @@ class Bins:
         lane.failed[index] = min(255, lane.failed[index] + failed)
         lane.canceled[index] = min(255, lane.canceled[index] + canceled)
         lane.ended[index] += success + failed + canceled
-        lane.function[index] = self._index_of(function)
+        lane.function[index] = number
 
     def lose(self, key: tuple[bytes, int]) -> None:
         """Mark the last bin of a lost worker as failed, because the task that the worker executed is lost, too."""
@@ -90,7 +91,7 @@ class Bins:
             lane.failed[lane.last % SECONDS] = max(1, lane.failed[lane.last % SECONDS])
             lane.rewrites.append((self.end - 1, lane.last))
 
-    def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
+    def _fill_busy(self, lane: _Lane, second: int, busy_ms: int, function: int) -> int:
         """Add busy time to `second`, and the excess to the seconds before it. Return the oldest changed second."""
         oldest = second
         left = busy_ms * _UNITS // 1000
@@ -98,6 +99,7 @@ class Bins:
             index = second % SECONDS
             part = min(left, _UNITS - lane.busy[index])
             lane.busy[index] += part
+            lane.function[index] = lane.function[index] or function
             self._all_workers[index] += part
             left -= part
             oldest = second
@@ -163,13 +165,13 @@ class Bins:
             text.append("0123456789a"[min(tenths, 10)])
         return "".join(text)
 
-    def functions_of(self, key: tuple[bytes, int], start: int, end: int) -> dict[bytes, int]:
-        """Return the functions that kept a worker busy, each with its number of seconds."""
+    def functions_of(self, key: tuple[bytes, int], start: int, end: int) -> dict[bytes, float]:
+        """Return the functions that kept a worker busy from `start` to `end`, each with its busy seconds."""
         lane = self._lanes.get(key)
-        found: dict[bytes, int] = {}
+        found: dict[bytes, float] = {}
         if lane is not None:
             for second in range(max(start, lane.last - SECONDS + 1), min(end, lane.last + 1)):
                 function = self.functions[lane.function[second % SECONDS]]
                 if function:
-                    found[function] = found.get(function, 0) + 1
+                    found[function] = found.get(function, 0.0) + lane.busy[second % SECONDS] / _UNITS
         return found

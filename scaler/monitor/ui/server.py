@@ -1,4 +1,7 @@
-"""Server: answers browsers and Prometheus, after the request filter. No request changes the cluster."""
+"""Server: answers browsers and Prometheus, after the request filter. No request changes the cluster.
+
+The only request that is not a GET is that of the form in which a user types the token.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from scaler.monitor.metrics import CONTENT_TYPE, exposition
 from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.request_filter import HEADERS, RequestFilter
+from scaler.monitor.ui.token_form import ADVICE, accepted, token_form
 
 STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})
@@ -24,6 +28,7 @@ OF_PAGE = ("/", "/socket", "/static/")
 TOKEN_SECONDS = 10.0
 """The longest wait for the token on a new connection."""
 YEAR_SECONDS = 31_536_000
+_CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since", "Range"})
 
 
 class Browsers(set[web.WebSocketResponse]):
@@ -52,6 +57,7 @@ def make_app(
     app.router.add_get("/metrics", _metrics)
     if has_page:
         app.router.add_get("/", _index)
+        app.router.add_post("/", _enter)
         app.router.add_get("/socket", _socket)
         app.router.add_static("/static", STATIC)
     app.cleanup_ctx.append(partial(_running_feed, has_failed))
@@ -72,8 +78,18 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         error.headers.update(HEADERS)
         raise
     if not answer.prepared:
-        answer.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            answer.headers.setdefault(name, value)
+        if _has_body(request, answer):
+            answer.enable_compression()
     return answer
+
+
+def _has_body(request: web.Request, answer: web.StreamResponse) -> bool:
+    """Return whether an answer surely has a body; aiohttp fails to compress an empty one, such as that of a 304."""
+    if isinstance(answer, web.FileResponse):
+        return not _CONDITIONS & request.headers.keys()
+    return isinstance(answer, web.Response) and bool(answer.body)
 
 
 def _refusal(request: web.Request) -> web.Response | None:
@@ -86,6 +102,8 @@ def _refusal(request: web.Request) -> web.Response | None:
             text="This server has another name. Use the address that scaler_ui printed; for a proxy in front of it, "
             "start scaler_ui with --names NAME.\n",
         )
+    if request.method == "POST" and request.path == "/":
+        return None  # the form, whose token its handler checks
     is_of_page = request.path in OF_PAGE or request.path.startswith(OF_PAGE[-1])
     given = (
         (is_of_page and gate.has_cookie(request.cookies.get(cookie_name(request))))
@@ -95,11 +113,9 @@ def _refusal(request: web.Request) -> web.Response | None:
     if given:
         refusal = request.app[FEED].state.refusal
         return web.Response(status=403, text=f"{refusal}\n") if refusal else None
-    return web.Response(
-        status=403,
-        text="Open the whole address that scaler_ui printed at its start, with ?token=... at its end. This browser "
-        "then remembers it.\n",
-    )
+    if request.path == "/" and "text/html" in request.headers.get("Accept", ""):
+        return token_form("token" in request.query)
+    return web.Response(status=403, text=f"{ADVICE}\n")
 
 
 async def _healthz(_request: web.Request) -> web.Response:
@@ -113,15 +129,28 @@ async def _metrics(request: web.Request) -> web.Response:
 
 async def _index(request: web.Request) -> web.StreamResponse:
     answer = web.FileResponse(STATIC / "index.html")
-    gate = request.app[GATE]
-    if gate.knows(request.query.get("token")):
+    if request.app[GATE].knows(request.query.get("token")):
         # The page takes the token out of its address by itself: after a redirect from another site, a browser would
         # not send a strict cookie.
-        answer.set_cookie(
-            cookie_name(request), gate.cookie, max_age=YEAR_SECONDS, httponly=True, samesite="Strict",
-            secure=request.secure,
-        )  # fmt: skip
+        _set_cookie(request, answer)
     return answer
+
+
+async def _enter(request: web.Request) -> web.Response:
+    """Answer the form in which a user typed the token."""
+    token = (await request.post()).get("token")
+    if not (isinstance(token, str) and request.app[GATE].knows(token.strip())):
+        return token_form(is_wrong=True)
+    answer = accepted(token.strip())
+    _set_cookie(request, answer)
+    return answer
+
+
+def _set_cookie(request: web.Request, answer: web.StreamResponse) -> None:
+    answer.set_cookie(
+        cookie_name(request), request.app[GATE].cookie, max_age=YEAR_SECONDS, httponly=True, samesite="Strict",
+        secure=request.secure,
+    )  # fmt: skip
 
 
 async def _socket(request: web.Request) -> web.StreamResponse:

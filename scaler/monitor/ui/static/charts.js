@@ -1,87 +1,72 @@
-// Charts on canvas: over time (stacked or lines), and a histogram. Colours come from the tokens of the style sheet.
-// Each chart has a label, a text panel for the value under the pointer, and a table of its values.
+// Charts drawn by uPlot: over time (stacked bars or lines), and a histogram. Colours come from the tokens of the style
+// sheet. Each chart has a label, a text for the value under the pointer, and a table of its values.
 
+/* global uPlot */
 import { h, say, fill, plainTable } from "./dom.js";
-import { clock, seconds, unknown } from "./format.js";
+import { count, clock, seconds, unknown } from "./format.js";
+import { token, paint, sheet, strokeLine } from "./canvas.js";
 
-export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+/** The plots of the page, by the element around them. uPlot holds each one until it is destroyed. */
+const plots = new Map();
+addEventListener("prefs", () => plots.forEach((plot) => plot.redraw()));
 
-/** The fill of an outcome: success plain, failed hatched, canceled striped, so that they differ in grey, too. */
-export function paint(context, kind) {
-  const colour = token(kind === "running" ? "running-fill" : kind);
-  if (kind !== "failed" && kind !== "canceled") return colour;
-  const tile = new OffscreenCanvas(6, 6);
-  const brush = tile.getContext("2d");
-  brush.fillStyle = colour;
-  brush.globalAlpha = 0.35;
-  brush.fillRect(0, 0, 6, 6);
-  brush.globalAlpha = 1;
-  brush.strokeStyle = colour;
-  brush.lineWidth = 1.5;
-  brush.beginPath();
-  brush.moveTo(0, 6); brush.lineTo(6, 0);
-  if (kind === "failed") (brush.moveTo(0, 0), brush.lineTo(6, 6));
-  brush.stroke();
-  return context.createPattern(tile, "repeat");
+/** Destroys the plots of closed pages. */
+export function sweep() {
+  for (const [box, plot] of plots) if (!box.isConnected) (plot.destroy(), plots.delete(box));
 }
 
-export function strokeLine(context, x, y, toX, toY) {
-  context.beginPath();
-  context.moveTo(x, y);
-  context.lineTo(toX, toY);
-  context.stroke();
-}
-
-// Charts of closed pages are removed.
-const sheets = new Set();
-addEventListener("prefs", () => forEachSheet((canvas) => canvas.later()));
-
-function forEachSheet(act) {
-  for (const known of sheets) {
-    const canvas = known.deref();
-    if (canvas) act(canvas);
-    else sheets.delete(known);
-  }
-}
-
-/** A canvas that keeps its size and is drawn at most once a frame. */
-export function sheet(draw, label) {
-  const canvas = h("canvas", { role: "img", "aria-label": label });
-  forEachSheet(() => {});
+/** Draws in an element: a plot is made when the element has a size, and updated at most once per frame. */
+export function plotIn(box, options, data) {
   let waits = false;
   const later = () => {
     if (waits) return;
     waits = true;
     requestAnimationFrame(() => {
       waits = false;
-      const { clientWidth: width, clientHeight: height } = canvas;
-      if (!width || !height) return;
-      const scale = devicePixelRatio || 1;
-      if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-        canvas.width = Math.round(width * scale);
-        canvas.height = Math.round(height * scale);
-      }
-      const context = canvas.getContext("2d");
-      context.setTransform(scale, 0, 0, scale, 0, 0);
-      context.clearRect(0, 0, width, height);
-      context.font = "12px system-ui, sans-serif";
-      draw(context, width, height);
+      const { clientWidth: width, clientHeight: height } = box, plot = plots.get(box);
+      if (!width || !height || !box.isConnected) return;
+      if (!plot) return plots.set(box, new uPlot({ legend: { show: false }, ...options(), width, height }, data(), box));
+      if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
+      plot.setData(data());
     });
   };
-  new ResizeObserver(later).observe(canvas);
-  canvas.later = later;
-  sheets.add(new WeakRef(canvas));
-  return { canvas, later };
+  new ResizeObserver(later).observe(box);
+  const renew = () => { plots.get(box)?.destroy(); plots.delete(box); later(); };
+  return { later, renew };
+}
+
+const font = "12px system-ui, sans-serif";
+const axis = (more) => ({
+  font, stroke: () => token("ink2"), grid: { stroke: () => token("hair"), width: 1 }, ticks: { show: false }, ...more,
+});
+const day = (at) => new Date(at * 1000).toLocaleDateString("en-CA").slice(5);
+export const timeAxis = axis({
+  grid: { show: false }, space: 70, size: 22, gap: 2,
+  values: (_, splits, __, ___, step) =>
+    splits.map((at) => (step >= 86400 ? day(at) : clock(at).slice(0, step < 60 ? 8 : 5))),
+});
+/** Steps of an axis of bytes. */
+const powers = Array.from({ length: 50 }, (_, n) => 2 ** n);
+const counts = Array.from({ length: 12 }, (_, n) => [1, 2, 5].map((digit) => digit * 10 ** n)).flat();
+export const bars = (kind) => ({
+  paths: uPlot.paths.bars({ size: [1, Infinity, 1], align: 1 }), width: 0, points: { show: false },
+  fill: (plot) => paint(plot.ctx, kind),
+});
+const dashes = [[], [6, 3], [2, 3], [10, 3, 2, 3]];
+
+/** Reports the range of time that the pointer has selected; a click selects none. */
+export function selected(plot) {
+  const { left, width } = plot.select;
+  if (width < 4) return;
+  const detail = [left, left + width].map((x) => plot.posToVal(x, "x"));
+  plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+  dispatchEvent(new CustomEvent("range", { detail }));
 }
 
 /** Values in steps of one length. Frames bring all values once, then new ones. */
 class Series {
   constructor(length) {
-    this.length = length;
-    this.start = 0;
-    this.step = 1;
-    this.columns = {};
-    this.size = 0;
+    Object.assign(this, { length, start: 0, step: 1, columns: {}, size: 0 });
   }
 
   take(said) {
@@ -107,153 +92,75 @@ class Series {
     }
   }
 
-  get end() {
-    return this.start + this.size * this.step;
-  }
+  get end() { return this.start + this.size * this.step; }
+
+  time(index) { return this.start + index * this.step; }
 }
 
-function ticks(most, base) {
-  if (!(most > 0)) return [0];
-  const rough = most / 3;
-  const unit = base === 1024 ? 1024 ** Math.floor(Math.log(rough) / Math.log(1024)) : 1;
-  const power = unit * 10 ** Math.floor(Math.log10(rough / unit));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
-  const found = [];
-  for (let value = 0; value <= most * 1.0001; value += step) found.push(value);
-  return found;
+/** Sums of each line and those before it. A failure among many successes stays visible: it has a least height. */
+export function stack(lines, columns, size) {
+  const of = (line, i) => columns[line.name]?.[i] || 0;
+  const most = Math.max(0, ...Array.from({ length: size }, (_, i) => lines.reduce((sum, line) => sum + of(line, i), 0)));
+  const sums = new Array(size).fill(0);
+  return lines.map((line) => sums.map((before, i) => {
+    const value = of(line, i), least = line.kind === "failed" && value ? most * 0.02 : 0;
+    return (sums[i] = before + Math.max(value, least));
+  }));
 }
 
-const timeSteps = [10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
-
-export function timeAxis(context, left, width, height, start, end) {
-  const span = (end - start) * Math.max(1, 560 / width), step = timeSteps.find((each) => span / each <= 7) || 172800;
-  const zone = new Date().getTimezoneOffset() * 60;
-  context.fillStyle = token("ink2");
-  context.textAlign = "center";
-  for (let at = Math.ceil((start - zone) / step) * step + zone; at <= end; at += step) {
-    const x = left + ((at - start) / (end - start)) * width;
-    if (x < left + 20 || x > left + width - 20) continue;
-    context.fillText(clock(at).slice(0, step < 60 ? 8 : 5), x, height - 2);
-  }
-}
-
-const dashes = [[], [6, 3], [2, 3], [10, 3, 2, 3]];
-
-/** A chart over time. lines: {name, title, kind}; stacked: areas above each other; format: formats a value. */
+/** A chart over time. lines: {name, title, kind}; stacked: bars on each other; format: formats a value. */
 export function timeChart({ label, lines, stacked, format, log = () => false, tall, fixed = 0, base = 10 }) {
-  const series = new Series(300);
-  const readout = h("div", { class: "readout" });
-  let pointer = null, pinned = false;
-  const plot = (width) => ({ left: 64, width: width - 72 });
+  const series = new Series(300), readout = h("div", { class: "readout" });
+  const box = h("div", { class: tall ? "chart tall" : "chart", role: "img", "aria-label": label });
+  let shown = [[]], isPinned = false;
 
-  const top = (logarithmic) => {
-    let most = fixed;
-    for (let i = 0; i < series.size; i++) {
-      const values = lines.map((line) => series.columns[line.name]?.[i] || 0);
-      most = Math.max(most, stacked ? values.reduce((a, b) => a + b, 0) : Math.max(...values));
-    }
-    return logarithmic ? Math.max(most, 1) : most * 1.05;
-  };
-
-  const { canvas, later } = sheet((context, width, height) => {
-    const { left, width: inner } = plot(width);
-    const logarithmic = log(), most = top(logarithmic) || 1, floor = logarithmic ? most / 1e4 : 0;
-    const low = height - 18, high = 8;
-    const start = series.end - series.length * series.step, end = series.end;
-    const y = (value) => {
-      const share = logarithmic ? Math.log(Math.max(value, floor) / floor) / Math.log(most / floor) : value / most;
-      return low - share * (low - high);
-    };
-    const x = (index) => left + ((series.start + index * series.step - start) / (end - start)) * inner;
-    context.strokeStyle = token("hair");
-    context.fillStyle = token("ink2");
-    context.textAlign = "right";
-    for (const value of logarithmic ? [most / 1e3, most / 100, most / 10, most] : ticks(most, base)) {
-      strokeLine(context, left, y(value), left + inner, y(value));
-      context.fillText(value ? format(value) : "0", left - 6, y(value) + 4);
-    }
-    if (!series.size || series.end < 1e9) return;
-    gaps(context, x, low, high);
-    if (stacked) areas(context, x, y);
-    else curves(context, x, y);
-    timeAxis(context, left, inner, height, start, end);
-    context.strokeStyle = token("line");
-    strokeLine(context, left, low, left + inner, low);
-    if (pointer !== null) {
-      context.strokeStyle = token("ink2");
-      strokeLine(context, pointer, high, pointer, low);
-    }
-  }, label);
-
-  function gaps(context, x, low, high) {
-    const first = lines[0] && series.columns[lines[0].name];
-    if (!first) return;
-    context.fillStyle = token("hair");
-    for (let i = Math.max(0, first.findIndex((value) => value !== null)); i < series.size; i++) { // gaps before the first value are not marked
-      if (first[i] === null) context.fillRect(x(i), high, Math.max(1, (x(i + 1) - x(i)) / 2), low - high);
-    }
+  function data() {
+    const { size, columns } = series;
+    const values = stacked ? stack(lines, columns, size) : lines.map((line) => (columns[line.name] ?? []).slice(0, size));
+    return (shown = [Array.from({ length: size }, (_, i) => series.time(i)), ...values]);
   }
-  function areas(context, x, y) {
-    const base = new Array(series.size).fill(0);
-    for (const line of lines) {
-      const values = series.columns[line.name] || [];
-      context.fillStyle = paint(context, line.kind);
-      for (let i = 0; i < series.size; i++) {
-        const value = values[i] || 0;
-        if (!value) continue;
-        const from = Math.round(x(i)), low = y(base[i]);
-        const height = Math.max(low - y(base[i] + value), line.kind === "failed" ? 2 : 0);
-        context.fillRect(from, low - height, Math.max(1, Math.round(x(i + 1)) - from), height);
-        base[i] += value;
-      }
-    }
-  }
-  function curves(context, x, y) {
-    lines.forEach((line, number) => {
-      const values = series.columns[line.name] || [];
-      context.strokeStyle = token(line.kind);
-      context.lineWidth = 1.75;
-      context.setLineDash(dashes[number % 4]);
-      context.beginPath();
-      let isDown = false;
-      for (let i = 0; i < series.size; i++) {
-        const value = values[i];
-        if (value === null || value === undefined) { isDown = false; continue; }
-        const at = x(i + 0.5);
-        if (isDown) context.lineTo(at, y(value));
-        else context.moveTo(at, y(value));
-        isDown = true;
-      }
-      context.stroke();
-      context.setLineDash([]);
-      context.lineWidth = 1;
+  const most = () => Math.max(fixed, ...shown.slice(1).map((values) => Math.max(0, ...values))) || 1;
+  const top = () => 2 ** Math.ceil(Math.log2(most()));
+  const decades = () => [12, 8, 4, 0].map((n) => top() / 2 ** n);
+
+  function options() {
+    const isLog = log();
+    const y = isLog ? { distr: 3, log: 2, range: () => [top() / 2 ** 14, top()] } : { range: () => [0, most() * 1.05] };
+    const values = (_, splits) => splits.map((value) => (value ? format(value) : "0"));
+    const line = ({ kind }, n) => ({
+      stroke: () => token(kind), width: 1.75, dash: dashes[n % 4], points: { show: false },
     });
+    return {
+      padding: [8, 8, 0, 0],
+      scales: { x: { range: () => [series.end - series.length * series.step, series.end] }, y },
+      axes: [timeAxis, axis({
+        size: 64, gap: 6, values, ...(isLog ? { splits: decades, filter: (_, splits) => splits } : {}),
+        ...(base === 1024 ? { incrs: powers } : {}),
+      })],
+      series: [{}, ...lines.map((one, n) => (stacked ? bars(one.kind) : line(one, n)))],
+      bands: stacked ? lines.slice(1).map((_, n) => ({ series: [n + 2, n + 1] })) : [],
+      cursor: { y: false, lock: true, points: { show: false }, drag: { x: true, y: false, setScale: false } },
+      hooks: { drawClear: [gaps], setCursor: [read], setSelect: [selected] },
+    };
   }
+  const plot = plotIn(box, options, data);
 
-  const at = (px) => {
-    const { left, width } = plot(canvas.clientWidth);
-    const span = series.length * series.step;
-    return series.end - span + ((px - left) / width) * span;
-  };
-  function read() {
-    if (pointer === null) return say(readout, "");
-    const index = Math.floor((at(pointer) - series.start) / series.step);
+  /** Hatches steps for which nothing was received; time before the first value stays blank. */
+  function gaps({ ctx, bbox, valToPos }) {
+    const first = series.columns[lines[0].name] ?? [], x = (i) => valToPos(series.time(i), "x", true);
+    ctx.fillStyle = token("hair");
+    for (let i = Math.max(0, first.findIndex((value) => value !== null)); i < series.size; i++) {
+      if (first[i] === null) ctx.fillRect(x(i), bbox.top, Math.max(1, (x(i + 1) - x(i)) / 2), bbox.height);
+    }
+  }
+  function read(plot) {
+    const { left, _lock } = plot.cursor;
+    const index = left < 0 ? -1 : Math.floor((plot.posToVal(left, "x") - series.start) / series.step);
+    isPinned = Boolean(_lock);
     if (index < 0 || index >= series.size) return say(readout, "");
     const values = lines.map((line) => `${line.title} ${format(series.columns[line.name]?.[index]) ?? unknown}`);
-    say(readout, `${clock(series.start + index * series.step)}  ${values.join("  ")}${pinned ? "  (pinned)" : ""}`);
+    say(readout, `${clock(series.time(index))}  ${values.join("  ")}${isPinned ? "  (pinned)" : ""}`);
   }
-  canvas.addEventListener("pointermove", (event) => {
-    if (!pinned) pointer = event.offsetX;
-    (read(), later());
-  });
-  canvas.addEventListener("pointerleave", () => {
-    if (!pinned) pointer = null;
-    (read(), later());
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    (pinned = !pinned), (pointer = event.offsetX);
-    (read(), later());
-  });
 
   const named = (line, number) => h("span", {}, swatch(line, number, stacked), line.title);
   const legend = h("div", { class: "legend" }, lines.map(named));
@@ -261,20 +168,18 @@ export function timeChart({ label, lines, stacked, format, log = () => false, ta
   const details = h("details", { ontoggle: () => tabulate() }, h("summary", { class: "muted" }, "As a table"), numbers);
   function tabulate() {
     if (!details.open) return;
-    const shown = [...Array(series.size).keys()].slice(-20).reverse();
-    const cells = (i) => [
-      clock(series.start + i * series.step), ...lines.map((line) => format(series.columns[line.name]?.[i])),
-    ];
+    const last = [...Array(series.size).keys()].slice(-20).reverse();
+    const cells = (i) => [clock(series.time(i)), ...lines.map((line) => format(series.columns[line.name]?.[i]))];
     const classes = ["", ...lines.map(() => "num")], heads = ["Time", ...lines.map((line) => line.title)];
-    fill(numbers, plainTable(label, classes, shown.map(cells), heads));
+    fill(numbers, plainTable(label, classes, last.map(cells), heads));
   }
-  const element = h("div", {}, legend, h("div", { class: tall ? "chart tall" : "chart" }, canvas), readout, details);
   return {
-    element, later,
+    element: h("div", {}, legend, box, readout, details), renew: plot.renew,
     update(said, windowLength) {
       if (windowLength) series.length = windowLength;
       series.take(said);
-      (read(), tabulate(), later());
+      tabulate();
+      plot.later();
     },
   };
 }
@@ -296,22 +201,25 @@ function swatch(line, number, stacked) {
 
 /** A histogram of durations, in buckets that double. buckets[n] counts runs of less than 2^n us. */
 export function histogram(label) {
-  let buckets = [];
-  const { canvas, later } = sheet((context, width, height) => {
-    const first = buckets.findIndex(Boolean), last = buckets.findLastIndex(Boolean);
-    if (first < 0) return;
-    const most = Math.max(...buckets), each = Math.min(64, (width - 16) / (last - first + 1)), low = height - 20;
-    context.textAlign = "center";
-    for (let n = first; n <= last; n++) {
-      const x = 8 + (n - first) * each, size = (buckets[n] / most) * (low - 18), high = Math.max(size, buckets[n] ? 1 : 0);
-      context.fillStyle = token("success");
-      context.fillRect(x + 1, low - high, each - 2, high);
-      context.fillStyle = token("ink2");
-      const isNamed = each > 40 || (n - first) % Math.ceil(44 / each) === 0;
-      if (isNamed) context.fillText(`<${seconds(2 ** n / 1e6).replace(" ", "")}`, x + each / 2, height - 4);
-      const amount = buckets[n] >= 1e4 ? `${(buckets[n] / 1e3).toFixed(0)}k` : buckets[n];
-      if (each > 30 && buckets[n]) context.fillText(amount, x + each / 2, low - size - 4);
-    }
-  }, label);
-  return { element: h("div", { class: "chart" }, canvas), update: (said) => ((buckets = said || []), later()) };
+  let buckets = [], first = 0, last = 0;
+  const box = h("div", { class: "chart", role: "img", "aria-label": label });
+  const name = (n) => `<${seconds(2 ** n / 1e6).replace(" ", "")}`;
+  const plot = plotIn(box, () => ({
+    padding: [12, 8, 0, 0], cursor: { show: false },
+    scales: { x: { time: false, range: () => [first - 1, last + 1] }, y: { range: (_, __, most) => [0, most * 1.1 || 1] } },
+    axes: [axis({ grid: { show: false }, size: 22, gap: 2, incrs: [1, 2, 4, 8], space: 52,
+      values: (_, splits) => splits.map((n) => (n >= first && n <= last ? name(n) : "")) }),
+    axis({ size: 52, gap: 6, incrs: counts,
+      values: (_, splits) => splits.map(count) })],
+    series: [{}, { ...bars("success"), paths: uPlot.paths.bars({ size: [0.9, 64] }) }],
+  }), () => {
+    const shown = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+    return [shown, shown.map((n) => buckets[n] || 0)];
+  });
+  return { element: box, update(said) {
+    buckets = said ?? [];
+    first = Math.max(0, buckets.findIndex(Boolean));
+    last = Math.max(first, buckets.findLastIndex(Boolean));
+    plot.later();
+  } };
 }

@@ -2,7 +2,7 @@
 // wide enough are drawn as bars of their own. The pointer shows details.
 
 import { h, say } from "./dom.js";
-import { sheet, token, paint, timeAxis } from "./charts.js";
+import { sheet, token, paint, timeAxis } from "./canvas.js";
 import { clock, seconds } from "./format.js";
 
 const left = 128, outcomes = ["idle", "success", "failed", "canceled"];

@@ -1,6 +1,6 @@
 // The settings of this browser.
 
-const defaults = { theme: "system", window: 300, band: 21600, scale: "linear", kept: 60, stored: 1800 };
+const defaults = { theme: "system", window: 300, band: 1800, scale: "linear", kept: 60, stored: 1800 };
 const name = "scaler-ui";
 
 function read() {
@@ -15,11 +15,12 @@ function read() {
 
 export const prefs = read();
 
-/** The token: first from the address, then from the storage of this origin. Other ports of this host have another one. */
+/** The token: first from the address (that of the form follows the #), then from the storage of this origin. Other ports of this host have another one. */
 export const secret = token();
 
 function token() {
-  const place = `scaler-ui-token ${location.pathname}`, given = new URL(location).searchParams.get("token");
+  const place = `scaler-ui-token ${location.pathname}`, typed = new URLSearchParams(location.hash.slice(1)).get("token");
+  const given = new URL(location).searchParams.get("token") ?? typed;
   try {
     if (given) localStorage.setItem(place, given);
     return given || localStorage.getItem(place) || "";
@@ -40,4 +41,8 @@ export function apply() {
   if (prefs.theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = prefs.theme;
   dispatchEvent(new Event("prefs"));
+}
+
+for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+  matchMedia(query).addEventListener("change", () => dispatchEvent(new Event("prefs"))); // charts are drawn anew
 }

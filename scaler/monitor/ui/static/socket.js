@@ -2,7 +2,11 @@
 // itself.
 // A frame is acknowledged when it is drawn, and only then the server sends a newer one: a slow browser skips frames.
 
+// With reduced motion, the page acknowledges later, so that it changes in steps of some seconds.
+
 import { secret } from "./prefs.js";
+
+const calm = matchMedia("(prefers-reduced-motion: reduce)"), CALM_MS = 5000;
 
 export class Socket {
   constructor(onframe, onstate) {
@@ -30,7 +34,8 @@ export class Socket {
     socket.onmessage = (event) => {
       const frame = JSON.parse(event.data);
       if (frame.wish === this.number) this.onframe(frame);
-      requestAnimationFrame(() => this.say({ ack: frame.frame }));
+      const pause = calm.matches ? CALM_MS : 0;
+      requestAnimationFrame(() => setTimeout(() => this.say({ ack: frame.frame }), pause));
     };
     socket.onclose = () => {
       this.onstate("closed");

@@ -13,7 +13,7 @@ from scaler.monitor.ui.views.graphs import graphs
 from scaler.monitor.ui.views.jobs import jobs
 from scaler.monitor.ui.views.live import live
 from scaler.monitor.ui.views.memory import memory
-from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
+from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, SentState
 from scaler.monitor.ui.views.strip import band, strip
 from scaler.monitor.ui.views.tasks import failures, function, task, tasks
 from scaler.monitor.ui.views.timeline import stream
@@ -42,21 +42,26 @@ def topics(request: PageRequest) -> frozenset[str]:
     """Return the topics that a page needs besides those that are always subscribed to."""
     _, topic = PAGES.get(request.page, (None, ""))
     if topic.endswith("/"):
-        topic += request.short_id.hex()
+        try:
+            topic += request.short_id.hex()
+        except PageMissingError:
+            return frozenset()
     return frozenset({topic} if topic and not topic.endswith("/") else ())
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
     """Return all data that a page needs now, and update `sent`, which describes the data that the page has received.
 
+    If there is no such page or subject, `data` is None and `missing` is the reason.
+
     Raises:
-        PageRequestError: if there is no such page, or its arguments are invalid.
+        PageRequestError: if the arguments are invalid.
     """
-    if request.page not in PAGES:
-        raise PageRequestError("there is no such page")
-    view, _ = PAGES[request.page]
-    return {
-        "strip": strip(state, now),
-        "band": band(state, request, sent),
-        "data": view(state, request, sent, now),
-    }
+    above = {"strip": strip(state, now), "band": band(state, request, sent)}
+    view, _ = PAGES.get(request.page, (None, ""))
+    if view is None:
+        return above | {"data": None, "missing": "There is no such page."}
+    try:
+        return above | {"data": view(state, request, sent, now)}
+    except PageMissingError as error:
+        return above | {"data": None, "missing": str(error)}

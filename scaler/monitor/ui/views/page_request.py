@@ -13,6 +13,10 @@ class PageRequestError(ValueError):
     """A page requested something that does not exist, or with invalid arguments."""
 
 
+class PageMissingError(PageRequestError):
+    """There is nothing at the address of a page: no such page, or an id that no subject can have."""
+
+
 @dataclass(frozen=True)
 class PageRequest:
     """A request of a page in the browser, as the page sent it."""
@@ -63,7 +67,7 @@ class PageRequest:
         try:
             return bytes.fromhex(self.text("id"))
         except ValueError:
-            raise PageRequestError("id must be a short id") from None
+            raise PageMissingError("this is not an id: ids have only the digits 0-9 and a-f") from None
 
 
 @dataclass

@@ -67,11 +67,9 @@ def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
 
 
 def band(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, Any] | None:
-    """Return the history for the band; None if the page already has it. The band shows at least half an hour."""
-    seconds = request.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
+    """Return the history for the band, as long as the page requests; None if the page already has it."""
+    seconds = request.number_of("band", BAND_SECONDS_LEAST, BAND_SECONDS_LEAST, 604800)
     end = state.history.end if state.model.received_at is not None else int(time.time())
-    if not state.history.begins_before(end - BAND_SECONDS_LEAST):
-        seconds = BAND_SECONDS_LEAST
     start, step, count = state.history.span(seconds, BAND_POINTS, end)
     if sent.band_end == start:
         return None

@@ -50,13 +50,6 @@ def test_slightly_late_news_leaves_no_gap() -> None:
     assert history.read(("success",), NOON, 1, 4)["success"] == [0.99, 2.01, 2.01, 3]
 
 
-def test_history_knows_when_it_starts() -> None:
-    assert not History().begins_before(NOON)
-    history = filled(130)
-    assert history.begins_before(NOON + 1)
-    assert not history.begins_before(NOON)
-
-
 def test_hours_without_news_do_not_take_hours() -> None:
     history = filled(5)
     history.add(NOON + 30 * 86400, sample(success=7))

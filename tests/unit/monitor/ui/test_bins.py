@@ -80,6 +80,13 @@ def test_functions_are_counted_in_a_range_of_bins(bins: Bins) -> None:
     assert bins.functions_of(KEY, NOON, NOON + 2) == {b"function": 2}
 
 
+def test_a_long_run_keeps_its_worker_busy_in_all_its_seconds_within_the_range(bins: Bins) -> None:
+    take(bins, NOON - 60, row(0, success=0))
+    take(bins, NOON, row(30_000))
+    assert bins.functions_of(KEY, NOON - 60, NOON + 1) == {b"function": 30}
+    assert bins.functions_of(KEY, NOON - 9, NOON + 1) == {b"function": 10}
+
+
 def test_an_unknown_worker_was_idle(bins: Bins) -> None:
     assert bins.read((b"nobody", 1), NOON, 1, 3) == ("000", "000")
 

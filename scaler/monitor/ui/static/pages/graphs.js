@@ -1,7 +1,7 @@
 // Graphs: the progress of each, and one of them drawn from left to right by depth.
 
 import { h, say, fill, table, pager, link, facts, empty, bar, failedCount, muted } from "../dom.js";
-import { sheet, token } from "../charts.js";
+import { sheet, token } from "../canvas.js";
 import { clock, count, seconds, unknown } from "../format.js";
 
 function progress(row) {

@@ -52,7 +52,7 @@ export default function memory(app) {
   function label() {
     press(window);
     say(scale, `Scale: ${prefs.scale}`);
-    chart.later();
+    chart.renew();
   }
   function pick(to) { window = to; label(); app.want({ window, end }); }
   function update(data) {

@@ -3,7 +3,7 @@
 import { h, say, fill, pager, empty, bar, choices, push, muted, searchBox } from "../dom.js";
 import { Lanes } from "../lanes.js";
 import { prefs, set } from "../prefs.js";
-import { sheet, token, paint } from "../charts.js";
+import { sheet, token, paint } from "../canvas.js";
 
 const windows = [300, 600, 1800];
 const marks = {

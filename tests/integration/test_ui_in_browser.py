@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -284,12 +285,111 @@ def test_ctrl_and_the_wheel_change_the_window(loaded: tuple[Command, str], watch
 
 
 def points_at_a_time(seen: Watched) -> bool:
-    canvas = seen.page.locator("main .chart canvas").first
-    box = canvas.bounding_box()
+    chart = seen.page.locator("main .chart").first
+    box = chart.bounding_box()
     assert box is not None
-    canvas.hover(position={"x": box["width"] - 100, "y": 10})
-    canvas.hover(position={"x": box["width"] - 20, "y": 10})
+    chart.hover(position={"x": box["width"] - 100, "y": 10})
+    chart.hover(position={"x": box["width"] - 20, "y": 10})
     return re.match(r"\d\d:\d\d:\d\d ", seen.text("main .readout")) is not None
+
+
+def test_a_range_that_is_dragged_in_the_history_filters_the_tasks(
+    loaded: tuple[Command, str], watch: Callable[..., Watched]
+) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("1,000", "main")
+    box = seen.page.locator("#band .u-over").bounding_box()
+    assert box is not None
+    across, y = box["x"] + box["width"], box["y"] + 8
+    seen.page.mouse.move(across - 60, y)
+    seen.page.mouse.down()
+    seen.page.mouse.move(across - 2, y, steps=5)
+    seen.page.mouse.up()
+    seen.page.wait_for_url("**/#/tasks*")
+    chosen = seen.page.locator("main button", has_text=re.compile(r"\d\d:\d\d:\d\d \u2013 "))
+    chosen.click()
+    chosen.wait_for(state="hidden")
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_the_strip_keeps_its_height_and_its_whole_sentence_can_be_read(
+    loaded: tuple[Command, str], watch: Callable[..., Watched], width: int
+) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.set_viewport_size({"width": width, "height": 800})
+    seen.page.goto(url)
+    seen.wait_for("tasks/s", "#strip")
+    height = "document.getElementById('strip').getBoundingClientRect().height"
+    before = seen.page.evaluate(height)
+    sentence = seen.page.locator("#strip .sentence")
+    sentence.evaluate("(element, text) => { element.textContent = text }", "a long reason for it. " * 20)
+    seen.page.wait_for_function("document.getElementById('strip').classList.contains('long')")
+    sentence.click()
+    whole = seen.page.locator("#strip .whole")
+    whole.wait_for(state="visible")
+    assert seen.page.evaluate(height) == before
+    seen.page.locator("main").click(position={"x": 5, "y": 400})
+    whole.wait_for(state="hidden")
+
+
+def test_addresses_that_lead_nowhere_say_so(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("1,000", "main")
+    for place in ("nothing", "graphs/zzz", "task/%E0%A4%A", "jobs/zz"):
+        seen.go(f"#/{place}")
+        seen.wait_for("No such page", "main")
+        seen.page.locator("main a", has_text="Live").click()
+        seen.wait_for("1,000", "main")
+    assert "live" in seen.text("#strip"), "the connection has stayed"
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("file", ["app.js", "charts.js", "pages/live.js", "vendor/uPlot.iife.min.js"])
+def test_a_file_of_the_page_that_is_missing_is_told(
+    loaded: tuple[Command, str], watch: Callable[..., Watched], file: str
+) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.route(f"**/static/{file}", lambda route: route.abort())
+    seen.page.goto(url)
+    seen.wait_for("cannot start", "main [role=alert]")
+
+
+def test_the_token_can_be_typed(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    place, _, token = url.partition("?token=")
+    seen = watch()
+    seen.page.goto(place)
+    assert seen.barriers() == []
+    seen.page.get_by_label("Token").fill("something else")
+    seen.page.keyboard.press("Enter")
+    seen.wait_for("not the token")
+    seen.page.get_by_label("Token").fill(token)
+    seen.page.keyboard.press("Enter")
+    seen.wait_for("1,000", "main")
+    assert token not in seen.page.url
+    assert not any(token in request for request in seen.requests), "in no address that a proxy writes down"
+    seen.page.reload()
+    seen.wait_for("1,000", "main")
+
+
+def test_with_reduced_motion_the_page_changes_in_steps(
+    loaded: tuple[Command, str], watch: Callable[..., Watched]
+) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.emulate_media(reduced_motion="reduce")
+    frames: list[float] = []
+    seen.page.on("websocket", lambda socket: socket.on("framereceived", lambda _: frames.append(time.monotonic())))
+    seen.page.goto(url)
+    wait_until(lambda: seen.page.evaluate("1") and len(frames) >= 3, "three frames")
+    assert frames[2] - frames[1] > 4
 
 
 def test_a_failure_is_two_steps_away(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:

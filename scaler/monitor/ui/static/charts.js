@@ -6,6 +6,8 @@ import { h, say, fill, plainTable } from "./dom.js";
 import { count, clock, seconds, unknown } from "./format.js";
 import { token, paint, sheet, strokeLine } from "./canvas.js";
 
+if (!globalThis.uPlot) throw new Error("vendor/uPlot.iife.min.js is missing");
+
 /** The plots of the page, by the element around them. uPlot holds each one until it is destroyed. */
 const plots = new Map();
 addEventListener("prefs", () => plots.forEach((plot) => plot.redraw()));

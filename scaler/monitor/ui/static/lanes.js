@@ -66,7 +66,7 @@ export class Lanes {
 
   draw(context, width, height) {
     const from = this.narrow, each = (width - from) / this.points, rows = this.row;
-    const busyFill = token("success");
+    const busyFill = token("busy");
     context.textBaseline = "middle";
     this.order.forEach((key, number) => {
       const lane = this.lanes.get(key), y = number * rows, room = rows - 3;

@@ -67,7 +67,7 @@ class PageRequest:
         try:
             return bytes.fromhex(self.text("id"))
         except ValueError:
-            raise PageMissingError("this is not an id: ids have only the digits 0-9 and a-f") from None
+            raise PageMissingError("This is not an id: ids have only the digits 0-9 and a-f.") from None
 
 
 @dataclass

@@ -7,7 +7,7 @@ import { sheet, token, paint } from "../canvas.js";
 
 const windows = [300, 600, 1800];
 const marks = {
-  success: "busy", failed: "some failed: mark on top", canceled: "some canceled: mark below", running: "runs now",
+  busy: "busy", failed: "some failed: mark on top", canceled: "some canceled: mark below", running: "runs now",
 };
 const singles = "Bars with an edge are sampled tasks that are long enough to see. Select one for its page.";
 
@@ -68,7 +68,7 @@ stream.title = "Stream";
 
 function swatch(kind) {
   const { canvas } = sheet((context, width, height) => {
-    context.fillStyle = kind === "success" || kind === "running" ? paint(context, kind) : token(kind);
+    context.fillStyle = kind === "running" ? paint(context, kind) : token(kind);
     const high = kind === "canceled" || kind === "failed" ? 4 : height - 2;
     context.fillRect(0, kind === "failed" ? 1 : height - 1 - high, width, high);
     if (kind === "running") (context.strokeStyle = token("running")), context.strokeRect(0.5, 1.5, width - 1, height - 3);

@@ -1,0 +1,62 @@
+// Details: one renderer for the page of one subject of every view. The server sends facts and parts.
+
+import { h, say, fill, facts, link, empty, muted, panel } from "./dom.js";
+import { histogram } from "./charts.js";
+import { Lanes } from "./lanes.js";
+import { nothing, shown, tableOf } from "./table.js";
+
+const makers = {
+  table(app, { title }) {
+    const rows = tableOf(app, title), none = h("div");
+    return { element: h("div", { class: "fit" }, rows.element, none), update({ table }) {
+      rows.update(table);
+      fill(none, nothing(table));
+    } };
+  },
+  text(_, { title }) {
+    const text = h("pre", { tabIndex: 0, "aria-label": title, role: "group" });
+    return { element: text, update: (part) => say(text, part.text) };
+  },
+  histogram(_, { title }) {
+    const chart = histogram(title);
+    return { element: chart.element, update: ({ buckets }) => chart.update(buckets) };
+  },
+  lane() {
+    const lanes = new Lanes(() => {}), ran = muted();
+    return { element: h("div", {}, lanes.element, ran), update({ lane }) {
+      const { end, busy, ends, tasks, name, host } = lane;
+      lanes.update({ full: true, end, count: 300, step: 1, points: 300, lanes: [["", name, host, busy, ends]], tasks });
+      const functions = lane.ran.map(([name, n]) => `${name} (${Math.round(n)} s)`).join(", ");
+      say(ran, functions ? `Kept busy by ${functions}.` : "It was idle in this time.");
+    } };
+  },
+};
+
+/** The page of one subject. between: an element between facts and parts, which is updated, too. */
+export function detailPage(app, between) {
+  const head = h("p"), about = h("div"), parts = h("div"), known = new Map();
+  const element = h("div", {}, h("p", {}, h("a", { href: `#/${app.list}` }, `All ${app.list}`)), head, about,
+    between?.element, parts);
+  const fact = ([name, type, value, to]) => [name, to && value ? link(...to, shown(type, value)) : shown(type, value)];
+  function update(data, strip) {
+    const { subject } = data, title = document.querySelector("h1");
+    say(title, data.title[0].toUpperCase() + data.title.slice(1));
+    head.hidden = !subject?.flag;
+    fill(head, subject?.flag ? h("span", { class: "failed" }, `\u26a0 ${subject.flag}`) : null);
+    fill(about, subject ? facts(data.facts.map(fact)) : empty(data.gone, null, `Its id is ${app.id}.`));
+    between?.update(data, strip);
+    const here = new Set(data.parts.map((part) => part.title));
+    for (const [name, part] of known) if (!here.has(name)) (part.box.remove(), known.delete(name));
+    data.parts.forEach((part, position) => {
+      let one = known.get(part.title);
+      if (!one) {
+        one = makers[part.kind](app, part);
+        one.box = panel(part.title[0].toUpperCase() + part.title.slice(1), one.element);
+        known.set(part.title, one);
+      }
+      if (parts.children[position] !== one.box) parts.insertBefore(one.box, parts.children[position] ?? null);
+      one.update(part);
+    });
+  }
+  return { element, update, title: "Loading" };
+}

@@ -1,0 +1,196 @@
+// Tables: one renderer for the rows of every view. The server sends columns with types, and the rows of one page.
+
+import { h, say, fill, link, state, gauge, failedCount, muted, empty, searchBox, choices, push, bar, pager } from "./dom.js";
+import { ago, bytes, clock, count, percent, seconds, unknown } from "./format.js";
+import { copyText, saveView } from "./export.js";
+
+const numbers = new Set(["count", "seconds", "bytes", "share", "clock"]);
+const texts = {
+  count, seconds, bytes, percent,
+  clock: (value) => clock(value, true),
+  share: (value) => gauge(value, percent(value)),
+  bar: (value) => gauge(value, percent(value)),
+  state: (value) => state(value),
+};
+
+/** A value by its type, as text or element. */
+export function shown(type, value, isBad = false) {
+  if (value === null || value === undefined || value === "") return unknown;
+  return isBad && type === "count" ? failedCount(value) : (texts[type] ?? String)(value);
+}
+
+function cellOf(column, row, isFirst) {
+  const id = row.links?.[column.name], value = row[column.name];
+  const content = id && column.link && value ? link(column.link, id, shown(column.type, value))
+    : shown(column.type, value, column.bad);
+  if (!isFirst) return content;
+  const marks = [row.flag && `\u26a0 ${row.flag}`, row.gone !== undefined && `left ${ago(row.gone)}`].filter(Boolean);
+  const name = row.open ? link(...row.open, content) : content;
+  if (!marks.length) return name;
+  return h("span", {}, name, h("span", { class: row.flag ? "failed" : "muted" }, `  ${marks.join(", ")}`));
+}
+
+const classes = ({ type, narrow }, index) => [
+  numbers.has(type) ? "num" : "cut", index ? "" : "wide", type === "text" || type === "wait" ? "long" : "",
+  narrow ? "narrow-off" : "",
+].join(" ").trim();
+
+/** The rows of a view, updated in place, so that focus, selection and scrolling survive. sort: called with an order. */
+export function tableOf(app, label, sort) {
+  const head = h("tr"), body = h("tbody"), rows = new Map();
+  const grid = h("table", { "aria-label": label }, h("thead", {}, head), body);
+  const element = h("div", { class: "scroll", tabIndex: 0, role: "group", "aria-label": label }, grid);
+  let columns = [], shape = "";
+
+  function heads(data) {
+    const now = JSON.stringify(data.columns);
+    if (now === shape) return;
+    (shape = now), (columns = data.columns);
+    body.replaceChildren();
+    rows.clear();
+    fill(head, columns.map((column, index) => {
+      const press = () => sort(turned(column));
+      const title = column.sort && sort ? h("button", { class: "sort", onclick: press }, column.title) : column.title;
+      return h("th", { scope: "col", class: classes(column, index), title: column.meaning }, title);
+    }));
+  }
+  let order = "";
+  /** The order after a press on a heading: first the usual direction, then the other one. */
+  function turned({ name, type }) {
+    const usual = numbers.has(type) || type === "bar" ? `-${name}` : name;
+    if (order !== usual) return usual;
+    return usual.startsWith("-") ? name : `-${name}`;
+  }
+  function rowOf() {
+    const row = h("tr", {}, columns.map((column, index) => h("td", { class: classes(column, index) })));
+    row.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && event.target === row && row.data.open) app.go(...row.data.open);
+    });
+    row.shown = [];
+    return row;
+  }
+  function cells(row, data) {
+    columns.forEach((column, index) => {
+      const value = cellOf(column, data, index === 0), mark = value instanceof Node ? value.outerHTML : String(value);
+      if (row.shown[index] === mark) return;
+      row.shown[index] = mark;
+      row.children[index].replaceChildren(value);
+      if (!numbers.has(column.type)) row.children[index].title = value instanceof Node ? value.textContent : mark;
+    });
+  }
+  function update(data) {
+    heads(data);
+    order = data.sort;
+    const focused = document.activeElement, mine = body.contains(focused) ? focused.closest("tr") : null;
+    const seen = new Set(data.rows.map((row) => row.id));
+    for (const [id, row] of rows) if (!seen.has(id)) (row.remove(), rows.delete(id));
+    let place = body.firstChild;
+    data.rows.forEach((each, position) => {
+      let row = rows.get(each.id);
+      if (!row) rows.set(each.id, (row = rowOf()));
+      row.data = each;
+      if (each.open) row.tabIndex = 0;
+      row.setAttribute("aria-rowindex", data.offset + position + 2);
+      row.classList.toggle("flagged", Boolean(each.flag));
+      row.classList.toggle("gone", each.gone !== undefined);
+      cells(row, each);
+      if (row === place) place = place.nextSibling;
+      else body.insertBefore(row, place);
+    });
+    // A row that is moved, or a link that is made anew, loses the focus.
+    if (mine?.isConnected && !mine.contains(document.activeElement)) {
+      (focused === mine ? mine : mine.querySelector("a") ?? mine).focus({ preventScroll: true });
+    }
+    grid.setAttribute("aria-rowcount", data.total + 1);
+    element.hidden = !data.rows.length;
+    if (data.rows.some((row) => row.open)) element.removeAttribute("tabindex"); // the rows take the focus
+    columns.forEach((column, index) => {
+      const button = head.children[index].querySelector("button"), isDown = order === `-${column.name}`;
+      const isMine = isDown || order === column.name;
+      if (!button) return;
+      head.children[index].setAttribute("aria-sort", isMine ? (isDown ? "descending" : "ascending") : "none");
+      say(button, isMine ? `${column.title} ${isDown ? "\u25be" : "\u25b4"}` : column.title);
+    });
+  }
+  return { element, update, body };
+}
+
+/** The text in place of rows. */
+export function nothing(data, isFiltered) {
+  if (data.rows.length) return null;
+  if (isFiltered && data.all) return muted("No row matches the filter.");
+  const { text, command, more } = data.empty;
+  return command || more ? empty(text, command, more) : muted(text);
+}
+
+/** Links that take the rows of a view along; the server answers only with the token, which the page adds. */
+export function exports(view, args) {
+  const place = (format) => {
+    const query = new URLSearchParams(Object.entries(args()).filter(([, value]) => value));
+    return `view/${view}.${format}${query.size ? `?${query}` : ""}`;
+  };
+  const save = (format) => h("a", {
+    href: `view/${view}.${format}`, title: `Save these rows as ${format.toUpperCase()}`,
+    onclick: (event) => { event.preventDefault(); saveView(place(format), `${view}.${format}`); },
+  }, format.toUpperCase());
+  const copy = h("button", { class: "quiet", title: "Copy these rows as CSV", onclick: async () => {
+    say(copy, await copyText(place("csv")) ? "Copied" : "Not copied");
+    setTimeout(() => say(copy, "Copy"), 2000);
+  } }, "Copy");
+  return h("span", { class: "exports" }, save("json"), save("csv"), copy);
+}
+
+/**
+ * A page with the rows of one view: search, order, pages, and links to take them along. states: buttons that choose one.
+ * waits: whether new rows wait behind a button while the rows are read, so that they do not move.
+ */
+export function tablePage(app, name, { states, waits = false, words = "" } = {}) {
+  const search = searchBox("Filter rows", words || "filter; !x: without x", (filter) => ask({ filter, offset: 0 }));
+  const rows = tableOf(app, name, (sort) => ask({ sort, offset: 0 }, true));
+  const pages = pager((offset) => ask({ offset }, true)), none = h("div"), note = muted();
+  const fresh = h("button", { hidden: true, onclick: () => take(newest) });
+  const range = h("button", { hidden: true, onclick: () => app.choose(null) });
+  const { buttons, press } = choices(states ?? [], (each) => (each ? state(each) : "all"), (each) => {
+    press(each);
+    ask({ state: each, offset: 0 }, true);
+  });
+  let kept = null, newest = null;
+  search.value = app.args.filter ?? "";
+  press(app.args.state ?? "");
+  const asked = () => {
+    const { filter, sort, state, owner, start, end } = app.args;
+    return { filter, sort, state, owner, start, end };
+  };
+  const element = h("div", {}, bar(search, buttons, range, push(), fresh, exports(name, asked)), rows.element, none,
+    bar(pages.element, note));
+
+  function ask(args, isStep = false) { kept = null; app.want(args, isStep); }
+  function take(data) {
+    kept = data;
+    fresh.hidden = true;
+    rows.update(data);
+    pages.update(data.offset, data.rows.length, data.total, data.all > data.total ? ` (${count(data.all)} in all)` : "");
+    fill(none, nothing(data, search.value || app.args.state || app.range()));
+  }
+  function update(data) {
+    newest = data;
+    say(note, data.note);
+    const first = kept?.rows[0]?.id, at = data.rows.findIndex((row) => row.id === first);
+    const isRead = waits && (scrollY > 120 || rows.body.contains(document.activeElement));
+    if (!kept || !isRead || (at === 0 && kept.total === data.total)) return take(data);
+    if (data.offset) return;
+    fresh.hidden = false;
+    say(fresh, at > 0 ? `${at} new` : "more than 50 new");
+  }
+  function named(now) {
+    range.hidden = !now;
+    say(range, now ? `${clock(now[0], true)} \u2013 ${clock(now[1], true)}  \u00d7` : "");
+  }
+  function chosen(now) {
+    named(now);
+    ask({ start: now?.[0] ?? 0, end: now?.[1] ?? 0, offset: 0 });
+  }
+  const now = app.range();
+  named(now);
+  return { element, update, chosen, args: { limit: 50, ...(now ? { start: now[0], end: now[1] } : {}) } };
+}

@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 
 from scaler.monitor.metrics import CONTENT_TYPE, exposition
 from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
+from scaler.monitor.ui.exports import export
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.request_filter import HEADERS, RequestFilter
 from scaler.monitor.ui.token_form import ADVICE, accepted, token_form
@@ -55,6 +56,7 @@ def make_app(
     app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/metrics", _metrics)
+    app.router.add_get(r"/view/{name}.{kind:\w+}", _view)
     if has_page:
         app.router.add_get("/", _index)
         app.router.add_post("/", _enter)
@@ -125,6 +127,10 @@ async def _healthz(_request: web.Request) -> web.Response:
 async def _metrics(request: web.Request) -> web.Response:
     text = exposition(request.app[FEED].state.model, time.monotonic())
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def _view(request: web.Request) -> web.Response:
+    return await export(request.app[FEED], request.match_info["name"], request.match_info["kind"], request.query)
 
 
 async def _index(request: web.Request) -> web.StreamResponse:

@@ -6,23 +6,22 @@ import { prefs, set, apply } from "./prefs.js";
 import { showStrip, showPause, showClosed } from "./strip.js";
 import { openBand, showBand, markRange } from "./band.js";
 import { sweep } from "./charts.js";
+import { tablePage } from "./table.js";
+import { detailPage } from "./detail.js";
 import live from "./pages/live.js";
-import tasks from "./pages/tasks.js";
 import stream from "./pages/stream.js";
 import memory from "./pages/memory.js";
-import processors from "./pages/processors.js";
-import graphs from "./pages/graphs.js";
-import jobs from "./pages/jobs.js";
 import settings from "./pages/settings.js";
-import failures from "./pages/failures.js";
-import task from "./pages/task.js";
-import worker from "./pages/worker.js";
-import func from "./pages/function.js";
+import { graphDrawing } from "./pages/graphs.js";
 
-const pages = { live, tasks, stream, memory, processors, graphs, jobs, failures, settings, task, worker, function: func };
-const shown = ["live", "tasks", "stream", "memory", "processors", "graphs", "jobs", "failures", "settings"];
+const layouts = { live, stream, memory, settings };
+const tabs = ["live", "tasks", "stream", "functions", "workers", "memory", "graphs", "jobs", "failures"];
+const more = ["processors", "clients", "hosts", "agents", "events", "objects", "waiting", "messages", "settings"];
 const onPhones = ["live", "tasks", "stream", "failures", "settings"];
+const taskStates = ["", "waiting", "running", "failed", "canceled", "success"];
+const inAddress = { filter: String, sort: String, state: String, owner: String, offset: Number, window: Number };
 const main = document.getElementById("main");
+const named = (name) => name[0].toUpperCase() + name.slice(1);
 
 // The browser stores the token, so it is removed from the address and the history.
 if (new URL(location).searchParams.has("token")) history.replaceState(null, "", `./${location.hash}`);
@@ -30,46 +29,67 @@ if (location.hash.startsWith("#token=")) history.replaceState(null, "", "./#/liv
 apply();
 
 const app = {
-  view: null, name: "", id: "", paused: false, shown: 0, args: {},
-  /** Requests the page with other arguments. */
-  want(args = {}) {
+  view: null, name: "", id: "", paused: false, shown: 0, args: {}, pages: [...tabs, ...more].map((name) => [name, named(name)]),
+  /** Requests the page with other arguments, which its address then has; a step can be undone with Back. */
+  want(args = {}, isStep = false) {
     Object.assign(app.args, args);
     if (app.id) app.args.id = app.id;
+    const query = new URLSearchParams(Object.keys(inAddress).filter((name) => app.args[name])
+      .map((name) => [name, app.args[name]]));
+    const place = addressOf(app.name, app.id) + (query.size ? `?${query}` : "");
+    if (isStep) history.pushState(null, "", place);
+    else history.replaceState(null, "", place);
     app.socket.want(app.name, { ...app.args, band: prefs.band });
   },
-  go(page, id) {
-    location.hash = id ? `#/${page}/${encodeURIComponent(id)}` : `#/${page}`;
-  },
+  go(page, id) { location.hash = addressOf(page, id); },
 };
+const addressOf = (page, id) => `#/${encodeURIComponent(page)}${id ? `/${encodeURIComponent(id)}` : ""}`;
 
 function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
+/** The page, the id and the arguments in the address. */
+function place() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, id = ""] = (path || "live").split("/").map(decoded);
+  const args = Object.fromEntries([...new URLSearchParams(query)].filter(([key]) => key in inAddress)
+    .map(([key, value]) => [key, inAddress[key] === Number ? Math.max(0, Math.trunc(value) || 0) : value]));
+  return { name, id, args };
+}
+
+function viewOf({ name, id }) {
+  if (layouts[name]) return layouts[name](app);
+  if (id) return detailPage(app, name === "graphs" || name === "graph" ? graphDrawing(app) : null);
+  return tablePage(app, name, name === "tasks" ? { states: taskStates, waits: true } : {});
+}
+
 function route() {
-  const [name, id = ""] = (location.hash.replace(/^#\/?/, "") || "live").split("/").map(decoded);
-  const page = pages[name] ?? missing;
-  Object.assign(app, { name, id, args: {} });
-  app.view = page(app);
-  document.title = `${page.title}${id ? ` ${id}` : ""} \u2013 Scaler`;
-  fill(main, h("h1", { class: id ? "" : "unseen" }, app.view.title ?? page.title), app.view.element);
+  const now = place();
+  Object.assign(app, now);
+  app.view = viewOf(now);
+  app.args = { ...app.view.args, ...now.args };
+  document.title = `${named(now.name)}${now.id ? ` ${now.id}` : ""} \u2013 Scaler`;
+  fill(main, h("h1", { class: now.id ? "" : "unseen" }, app.view.title ?? named(now.name)), app.view.element);
   sweep();
   for (const a of document.querySelectorAll("#nav a, #tabs a")) {
-    const is = a.dataset.page === name || (a.dataset.page === "settings" && a.closest("#tabs") && !onPhones.includes(name));
-    if (is) a.setAttribute("aria-current", "page");
+    const { page } = a.dataset, isMore = page === "settings" && a.closest("#tabs") && !onPhones.includes(now.name);
+    if (page === now.name || page === `${now.name}s` || isMore) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }
-  app.want(app.view.args ?? {});
+  document.querySelector("#nav details").open = false;
+  app.want();
   scrollTo(0, 0);
 }
 
 /** An address that leads nowhere: says so, and lists the pages. */
-function missing(app) {
-  const text = h("p", {}, `There is no page ${app.name}.`);
-  const links = shown.map((name) => h("li", {}, h("a", { href: `#/${name}` }, pages[name].title)));
-  return { element: h("div", { class: "empty" }, text, h("ul", {}, links)), update: (_, __, why) => why && say(text, why) };
+function missing() {
+  const text = h("p"), links = app.pages.map(([name, title]) => h("li", {}, h("a", { href: `#/${name}` }, title)));
+  return {
+    isMissing: true, element: h("div", { class: "empty" }, text, h("ul", {}, links)),
+    update: (_, __, why) => say(text, why),
+  };
 }
-missing.title = "No such page";
 
 // ---------------------------------------------------------------- ranges of time
 
@@ -94,9 +114,9 @@ function show(frame) {
   app.shown = frame.wish;
   showStrip(frame.strip, app.paused);
   if (frame.band) showBand(frame.band);
-  if (frame.data === null && app.view.isMissing !== true) {
-    app.view = { ...missing(app), isMissing: true };
-    fill(main, h("h1", {}, missing.title), app.view.element);
+  if (frame.data === null && !app.view.isMissing) {
+    app.view = missing();
+    fill(main, h("h1", {}, "No such page"), app.view.element);
     sweep();
   }
   app.view.update(frame.data, frame.strip, frame.missing);
@@ -112,13 +132,14 @@ app.socket = new Socket(show, (state) => state === "closed" && showClosed());
 
 // ---------------------------------------------------------------- navigation and keys
 
-const nav = (name, short = pages[name].title) =>
-  h("a", { href: `#/${name}`, "data-page": name }, short, h("span", { class: "count" }));
-fill(document.getElementById("nav"), shown.map((name) => nav(name)));
+const nav = (name, text = named(name)) => h("a", { href: `#/${name}`, "data-page": name }, text, h("span", { class: "count" }));
+const others = h("details", { class: "more" }, h("summary", {}, "More"), h("div", {}, more.map((name) => nav(name))));
+others.addEventListener("focusout", ({ relatedTarget }) => { if (!others.contains(relatedTarget)) others.open = false; });
+fill(document.getElementById("nav"), tabs.map((name) => nav(name)), others);
 fill(document.getElementById("tabs"), onPhones.map((name) => nav(name, { failures: "Failed", settings: "More" }[name])));
 
 const keys = [
-  ["1-9", "pages"], ["/", "search"], ["Space", "pause, resume"], ["j k, arrows", "rows of a table"],
+  ["1-9", "pages"], ["/", "filter"], ["Space", "pause, resume"], ["j k, arrows", "rows of a table"],
   ["Enter", "open the row"], ["Esc", "back"], ["[ ]", "earlier, later"], ["+ -", "shorter, longer window"],
   ["0", "now"], ["t", "light, dark, or as the system"], ["?", "these keys"],
 ];
@@ -141,6 +162,7 @@ addEventListener("keydown", (event) => {
   const typing = event.target.matches("input, select, textarea");
   if (event.key === "Escape") {
     if (typing) event.target.blur();
+    else if (others.open) others.open = false;
     else if (app.id) history.back();
     else choose(null);
     return;
@@ -154,7 +176,7 @@ addEventListener("keydown", (event) => {
     "[": () => app.view.pan?.(-1), "]": () => app.view.pan?.(1),
     "+": () => app.view.zoom?.(-1), "-": () => app.view.zoom?.(1),
     0: () => (choose(null), app.view.now?.()), t: theme, "?": () => dialog.showModal(),
-  }[event.key] ?? (event.key >= "1" && event.key <= "9" ? () => app.go(shown[event.key - 1]) : null);
+  }[event.key] ?? (event.key >= "1" && event.key <= "9" ? () => app.go(tabs[event.key - 1]) : null);
   if (!act) return;
   event.preventDefault();
   act();

@@ -5,6 +5,7 @@ import { histogram } from "./charts.js";
 import { Lanes } from "./lanes.js";
 import { nothing, shown, tableOf } from "./table.js";
 
+const named = (text) => text[0].toUpperCase() + text.slice(1);
 const makers = {
   table(app, { title }) {
     const rows = tableOf(app, title), none = h("div");
@@ -27,7 +28,7 @@ const makers = {
       const { end, busy, ends, tasks, name, host } = lane;
       lanes.update({ full: true, end, count: 300, step: 1, points: 300, lanes: [["", name, host, busy, ends]], tasks });
       const functions = lane.ran.map(([name, n]) => `${name} (${Math.round(n)} s)`).join(", ");
-      say(ran, functions ? `Kept busy by ${functions}.` : "It was idle in this time.");
+      say(ran, functions && `Kept busy by ${functions}.`);
     } };
   },
 };
@@ -35,12 +36,13 @@ const makers = {
 /** The page of one subject. between: an element between facts and parts, which is updated, too. */
 export function detailPage(app, between) {
   const head = h("p"), about = h("div"), parts = h("div"), known = new Map();
-  const element = h("div", {}, h("p", {}, h("a", { href: `#/${app.list}` }, `All ${app.list}`)), head, about,
-    between?.element, parts);
+  const all = h("a"), element = h("div", {}, h("p", {}, all), head, about, between?.element, parts);
   const fact = ([name, type, value, to]) => [name, to && value ? link(...to, shown(type, value)) : shown(type, value)];
   function update(data, strip) {
     const { subject } = data, title = document.querySelector("h1");
-    say(title, data.title[0].toUpperCase() + data.title.slice(1));
+    say(title, named(data.title));
+    say(all, `All ${data.view}`);
+    all.setAttribute("href", `#/${data.view}`);
     head.hidden = !subject?.flag;
     fill(head, subject?.flag ? h("span", { class: "failed" }, `\u26a0 ${subject.flag}`) : null);
     fill(about, subject ? facts(data.facts.map(fact)) : empty(data.gone, null, `Its id is ${app.id}.`));
@@ -51,7 +53,7 @@ export function detailPage(app, between) {
       let one = known.get(part.title);
       if (!one) {
         one = makers[part.kind](app, part);
-        one.box = panel(part.title[0].toUpperCase() + part.title.slice(1), one.element);
+        one.box = panel(named(part.title), one.element);
         known.set(part.title, one);
       }
       if (parts.children[position] !== one.box) parts.insertBefore(one.box, parts.children[position] ?? null);

@@ -4,7 +4,8 @@ import { count } from "./format.js";
 
 const icons = {
   running: [">", "running"], success: ["\u2713", "success"], failed: ["\u2717", "failed"],
-  canceled: ["/", "canceled"], canceling: ["/", "canceled"],
+  canceled: ["/", "canceled"], canceling: ["/", "canceled"], busy: [">", "running"], done: ["\u2713", "success"],
+  lost: ["\u2717", "failed"], stopped: ["\u2717", "failed"],
 };
 
 const those = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false);
@@ -87,78 +88,6 @@ export function plainTable(label, classes, rows, heads) {
 export function empty(text, command, more) {
   return h("div", { class: "empty" }, h("p", {}, text), command && h("pre", {}, command), more && muted(more));
 }
-
-/** A container that scrolls wide content, also by the keyboard if nothing in it takes the focus. */
-export function scroller(label, tabIndex = 0) {
-  return h("div", { class: "scroll", tabIndex, role: "group", "aria-label": label });
-}
-
-/**
- * A table with fixed columns whose rows are updated in place, so that focus, selection and scrolling survive.
- * columns: {key, title, num, cell(row) -> text or element, sort: name for the server, narrow: false hides on phones}
- */
-export function table({ label, columns, key, sort, open }) {
-  const heads = columns.map((column) => {
-    const head = h("th", { scope: "col", class: classes(column) });
-    if (column.sort && sort) head.append(h("button", { class: "sort", onclick: () => sort(column.sort) }, column.title));
-    else head.append(column.title);
-    return head;
-  });
-  const body = h("tbody");
-  const element = scroller(label, open ? null : 0);
-  element.append(h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, heads)), body));
-  const rows = new Map();
-
-  function rowOf(data) {
-    const row = h("tr", { tabIndex: open ? 0 : -1 }, columns.map((column) => h("td", { class: classes(column) })));
-    const press = (event) => event.key === "Enter" && event.target === row && open(row.data);
-    if (open) row.addEventListener("keydown", press);
-    row.shown = [];
-    return row;
-  }
-  function update(list, { sorted = "", reverse = false, total = list.length, offset = 0 } = {}) {
-    const focused = document.activeElement, mine = body.contains(focused) ? focused.closest("tr") : null;
-    const seen = new Set(list.map(key));
-    for (const [name, row] of rows) if (!seen.has(name)) (row.remove(), rows.delete(name));
-    let place = body.firstChild;
-    list.forEach((data, position) => {
-      const name = key(data);
-      let row = rows.get(name);
-      if (!row) rows.set(name, (row = rowOf(data)));
-      row.data = data;
-      row.setAttribute("aria-rowindex", offset + position + 2);
-      row.classList.toggle("flagged", Boolean(data.flag));
-      row.classList.toggle("gone", Boolean(data.gone));
-      columns.forEach((column, index) => {
-        const value = column.cell(data);
-        const mark = value instanceof Node ? value.outerHTML : String(value);
-        if (row.shown[index] === mark) return;
-        row.shown[index] = mark;
-        row.children[index].replaceChildren(value);
-        if (column.num) return;
-        row.children[index].title = value instanceof Node ? value.title || value.textContent : mark;
-      });
-      if (row === place) place = place.nextSibling;
-      else body.insertBefore(row, place);
-    });
-    // A row that is moved, or a link that is recreated, loses the focus.
-    if (mine?.isConnected && !mine.contains(document.activeElement)) {
-      (focused === mine ? mine : mine.querySelector("a") ?? mine).focus({ preventScroll: true });
-    }
-    element.firstChild.setAttribute("aria-rowcount", total + 1);
-    columns.forEach((column, index) => {
-      if (!column.sort) return;
-      const mine = column.sort === sorted;
-      heads[index].setAttribute("aria-sort", mine ? (reverse ? "ascending" : "descending") : "none");
-      const button = heads[index].firstChild;
-      say(button, mine ? `${column.title} ${reverse ? "\u25b4" : "\u25be"}` : column.title);
-    });
-  }
-  return { element, update, body };
-}
-
-const classes = (column) =>
-  [column.num ? "num" : "cut", column.wide ? "wide" : "", column.narrow === false ? "narrow-off" : ""].join(" ").trim();
 
 /** "1-50 of 1,000" with buttons. */
 export function pager(go, limit = 50) {

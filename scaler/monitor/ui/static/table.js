@@ -25,27 +25,41 @@ function cellOf(column, row, isFirst) {
     : shown(column.type, value, column.bad);
   if (!isFirst) return content;
   const marks = [row.flag && `\u26a0 ${row.flag}`, row.gone !== undefined && `left ${ago(row.gone)}`].filter(Boolean);
-  const name = row.open ? link(...row.open, content) : content;
+  const name = row.to ? link(...row.to, content) : content;
   if (!marks.length) return name;
   return h("span", {}, name, h("span", { class: row.flag ? "failed" : "muted" }, `  ${marks.join(", ")}`));
 }
 
-const classes = ({ type, narrow }, index) => [
+const classes = ({ type }, index) => [
   numbers.has(type) ? "num" : "cut", index ? "" : "wide", type === "text" || type === "wait" ? "long" : "",
-  narrow ? "narrow-off" : "",
 ].join(" ").trim();
+const LEAST_COLUMNS = 3;
 
 /** The rows of a view, updated in place, so that focus, selection and scrolling survive. sort: called with an order. */
 export function tableOf(app, label, sort) {
   const head = h("tr"), body = h("tbody"), rows = new Map();
   const grid = h("table", { "aria-label": label }, h("thead", {}, head), body);
   const element = h("div", { class: "scroll", tabIndex: 0, role: "group", "aria-label": label }, grid);
-  let columns = [], shape = "";
+  let columns = [], shape = "", less = [], dropped = [];
+  new ResizeObserver(() => { dropped = []; fit(); }).observe(element);
+
+  /** Leaves out the columns that matter least, until the others fit. */
+  function fit() {
+    const show = () => columns.forEach(({ name }, index) => {
+      const isOff = dropped.includes(name);
+      for (const row of grid.rows) if (row.children[index].hidden !== isOff) row.children[index].hidden = isOff;
+    });
+    show();
+    while (element.scrollWidth > element.clientWidth && dropped.length < Math.min(less.length, columns.length - LEAST_COLUMNS)) {
+      dropped.push(less[dropped.length]);
+      show();
+    }
+  }
 
   function heads(data) {
     const now = JSON.stringify(data.columns);
     if (now === shape) return;
-    (shape = now), (columns = data.columns);
+    (shape = now), (columns = data.columns), (less = data.less), (dropped = []);
     body.replaceChildren();
     rows.clear();
     fill(head, columns.map((column, index) => {
@@ -64,7 +78,7 @@ export function tableOf(app, label, sort) {
   function rowOf() {
     const row = h("tr", {}, columns.map((column, index) => h("td", { class: classes(column, index) })));
     row.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && event.target === row && row.data.open) app.go(...row.data.open);
+      if (event.key === "Enter" && event.target === row && row.data.to) app.go(...row.data.to);
     });
     row.shown = [];
     return row;
@@ -89,7 +103,7 @@ export function tableOf(app, label, sort) {
       let row = rows.get(each.id);
       if (!row) rows.set(each.id, (row = rowOf()));
       row.data = each;
-      if (each.open) row.tabIndex = 0;
+      if (each.to) row.tabIndex = 0;
       row.setAttribute("aria-rowindex", data.offset + position + 2);
       row.classList.toggle("flagged", Boolean(each.flag));
       row.classList.toggle("gone", each.gone !== undefined);
@@ -103,7 +117,8 @@ export function tableOf(app, label, sort) {
     }
     grid.setAttribute("aria-rowcount", data.total + 1);
     element.hidden = !data.rows.length;
-    if (data.rows.some((row) => row.open)) element.removeAttribute("tabindex"); // the rows take the focus
+    fit();
+    if (data.rows.some((row) => row.to)) element.removeAttribute("tabindex"); // the rows take the focus
     columns.forEach((column, index) => {
       const button = head.children[index].querySelector("button"), isDown = order === `-${column.name}`;
       const isMine = isDown || order === column.name;

@@ -1,6 +1,6 @@
-"""Views: what each page shows, made from the state as plain values for JSON.
+"""Pages: what each page shows, made from the state as plain values for JSON. Most pages are views as they are declared.
 
-Each module has the function of one page, which the server calls with the request of a browser. Views have no state.
+Pages have no state; `SentState` describes what a browser has already received.
 """
 
 from __future__ import annotations
@@ -9,44 +9,45 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.monitor.ui.feed import FeedState
-from scaler.monitor.ui.views.graphs import graphs
-from scaler.monitor.ui.views.jobs import jobs
-from scaler.monitor.ui.views.live import live
-from scaler.monitor.ui.views.memory import memory
-from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, SentState
+from scaler.monitor.ui.views.frames import UnknownColumnError, detail_of, table_of
+from scaler.monitor.ui.views.graphs import drawing
+from scaler.monitor.ui.views.layouts import live, memory
+from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, PageRequestError, SentState
 from scaler.monitor.ui.views.strip import band, strip
-from scaler.monitor.ui.views.tasks import failures, function, task, tasks
-from scaler.monitor.ui.views.timeline import stream
-from scaler.monitor.ui.views.workers import processors, worker
+from scaler.monitor.ui.views.timeline import stream, view_state
+from scaler.monitor.views.catalog import BY_SINGULAR, OF_DETAILS, VIEWS
+from scaler.monitor.views.view import View
 
-View = Callable[[FeedState, PageRequest, SentState, float], dict[str, Any]]
-
-PAGES: dict[str, tuple[View, str]] = {
-    "live": (live, ""),
-    "tasks": (tasks, ""),
-    "stream": (stream, ""),
-    "memory": (memory, "objects"),
-    "processors": (processors, "processors"),
-    "graphs": (graphs, "graph/"),
-    "jobs": (jobs, ""),
-    "settings": (lambda *_: {}, ""),
-    "failures": (failures, ""),
-    "task": (task, "task/"),
-    "worker": (worker, "processors"),
-    "function": (function, ""),
+Layout = Callable[[FeedState, PageRequest, SentState, float], dict[str, Any]]
+LAYOUTS: dict[str, tuple[Layout, frozenset[str]]] = {
+    "live": (live, frozenset()),
+    "stream": (stream, frozenset()),
+    "memory": (memory, frozenset({"objects"})),
+    "settings": (lambda *_: {}, frozenset()),
 }
-"""By page: its view, and the further topic that it needs. A topic that ends in `/` is completed by an id."""
+"""The pages that are more than one view, each with the topics that it needs besides those always subscribed to."""
+PAGES = (*LAYOUTS, *(name for name in VIEWS if name not in OF_DETAILS))
+
+
+def view_of(name: str) -> View | None:
+    """Return the view of a page, which is named by the view or by one of its subjects; None if there is none."""
+    return VIEWS.get(name) or BY_SINGULAR.get(name)
 
 
 def topics(request: PageRequest) -> frozenset[str]:
     """Return the topics that a page needs besides those that are always subscribed to."""
-    _, topic = PAGES.get(request.page, (None, ""))
-    if topic.endswith("/"):
-        try:
-            topic += request.short_id.hex()
-        except PageMissingError:
-            return frozenset()
-    return frozenset({topic} if topic and not topic.endswith("/") else ())
+    if request.page in LAYOUTS:
+        return LAYOUTS[request.page][1]
+    view, identity = view_of(request.page), request.text("id")
+    if view is None:
+        return frozenset()
+    if not identity:
+        return frozenset(view.topics)
+    try:
+        key = request.short_id if view.detail_topic.endswith("/") else identity
+    except PageMissingError:
+        return frozenset()
+    return frozenset(filter(None, [*view.topics, view.topic_of(key)]))
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
@@ -58,10 +59,24 @@ def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -
         PageRequestError: if the arguments are invalid.
     """
     above = {"strip": strip(state, now), "band": band(state, request, sent)}
-    view, _ = PAGES.get(request.page, (None, ""))
-    if view is None:
-        return above | {"data": None, "missing": "There is no such page."}
     try:
-        return above | {"data": view(state, request, sent, now)}
+        return above | {"data": _data(state, request, sent, now)}
     except PageMissingError as error:
         return above | {"data": None, "missing": str(error)}
+    except UnknownColumnError as error:
+        raise PageRequestError(str(error)) from None
+
+
+def _data(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
+    if request.page in LAYOUTS:
+        return LAYOUTS[request.page][0](state, request, sent, now)
+    view = view_of(request.page)
+    if view is None:
+        raise PageMissingError("There is no such page.")
+    seen, identity = view_state(state, request, now), request.text("id")
+    if not identity:
+        return table_of(seen, view, request.wanted, request.offset, request.limit)
+    if view.detail_topic.endswith("/"):
+        _ = request.short_id  # raises for a text that cannot be an id
+    data = detail_of(seen, view, identity)
+    return data | {"drawing": drawing(state, request.short_id, sent)} if view.name == "graphs" else data

@@ -1,4 +1,4 @@
-"""Graphs: all graphs with their progress, and a drawing of one graph; a large one is drawn by function and depth."""
+"""Graphs: the drawing of a graph; a large one is drawn by function and depth."""
 
 from __future__ import annotations
 
@@ -6,32 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler.monitor.ui.feed import FeedState
-from scaler.monitor.ui.views.page_request import PageRequest, SentState
-from scaler.monitor.ui.views.parts import outcome, page_of, plain
+from scaler.monitor.ui.views.page_request import SentState
+from scaler.monitor.views.work import word_of
 from scaler.wire.messages.columns import positions
-from scaler.wire.messages.monitor import StateGraph, StateNode
+from scaler.wire.messages.monitor import StateNode
 
 NODES_MOST = 2000
 """The largest number of nodes of a graph that are drawn one by one."""
 
 
-def graphs(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the data of the page: the list of graphs, or one graph if the page requests an id."""
-    model = state.model
-    if request.short_id:
-        return _one(state, request, sent)
-    rows = sorted(model.graphs.values(), key=lambda each: (bool(each.ended_us), -each.submitted_us))
-    shown, total = model.shown_and_total("graphs")
-    return page_of(rows, request, _row) | {"shown": shown, "all": max(total, len(rows))}
-
-
-def _row(graph: StateGraph) -> dict[str, Any]:
-    return plain(graph, name=graph.name or graph.graph.hex()[:8])
-
-
-def _one(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, Any]:
-    graph = state.model.graphs.get(request.short_id)
-    nodes = state.model.nodes.get(request.short_id, {})
+def drawing(state: FeedState, identity: bytes, sent: SentState) -> dict[str, Any]:
+    """Return the nodes and edges of a graph; a page that has the edges receives None."""
+    nodes = state.model.nodes.get(identity, {})
     depth_of = depths(nodes)
     is_small = len(nodes) <= NODES_MOST
     drawn = _by_node(nodes, depth_of) if is_small else _by_box(nodes, depth_of)
@@ -40,7 +26,7 @@ def _one(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, A
     if sent.shape != shape:  # they do not change
         sent.shape = shape
         edges = _edges(nodes) if is_small else []
-    return {"graph": _row(graph) if graph else None, "nodes": drawn, "edges": edges, "boxes": not is_small}
+    return {"nodes": drawn, "edges": edges, "boxes": not is_small}
 
 
 def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
@@ -71,7 +57,7 @@ def _inputs(node: StateNode) -> tuple[int, ...]:
 
 def _by_node(nodes: Mapping[int, StateNode], depth_of: Mapping[int, int]) -> list[list[Any]]:
     return [
-        [position, depth_of[position], node.function_name, outcome(node.state), node.duration_us / 1e6, node.task.hex()]
+        [position, depth_of[position], node.function_name, word_of(node.state), node.duration_us / 1e6, node.task.hex()]
         for position, node in sorted(nodes.items())
     ]
 
@@ -84,6 +70,6 @@ def _by_box(nodes: Mapping[int, StateNode], depth_of: Mapping[int, int]) -> list
     boxes: dict[tuple[int, str], dict[str, int]] = {}
     for position, node in nodes.items():
         counts = boxes.setdefault((depth_of[position], node.function_name), {})
-        kind = outcome(node.state)
+        kind = word_of(node.state)
         counts[kind] = counts.get(kind, 0) + 1
     return [[depth, name, counts] for (depth, name), counts in sorted(boxes.items())]

@@ -7,12 +7,16 @@ from typing import Any
 from scaler.monitor.ui.bins import POINTS
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
-from scaler.monitor.ui.views.parts import outcome, worker_key
 from scaler.monitor.units import natural
 from scaler.monitor.views.rows import matches
+from scaler.monitor.views.view import ViewState
+from scaler.monitor.views.work import word_of
+from scaler.monitor.views.workers import WORKERS
 
 LANES_MOST = 60
 TASKS_MOST = 400
+LANE_SECONDS = 300
+"""The time that the lane of a single worker shows."""
 WIDE_BINS = 2
 """The least duration, in bins, of a task that is drawn singly."""
 
@@ -47,7 +51,7 @@ def stream(state: FeedState, request: PageRequest, sent: SentState, _now: float)
         "step": step,
         "points": POINTS,
         "lanes": [
-            [worker_key(key), *reversed(names.get(key, ("", key[0].hex()))), *_bins(state, key, start, step, last)]
+            [WORKERS.id_of(key), *reversed(names.get(key, ("", key[0].hex()))), *_bins(state, key, start, step, last)]
             for key, start in starts.items()
         ],
         "offset": offset,
@@ -94,7 +98,34 @@ def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> l
         if not started or ended - started < least_us or ended < first * 1_000_000 or task.worker not in workers:
             continue
         name = task.name or task.function_name
-        found.append([task.task.hex(), name, outcome(task.state), task.worker, started / 1e6, task.ended_us / 1e6])
+        found.append([task.task.hex(), name, word_of(task.state), task.worker, started / 1e6, task.ended_us / 1e6])
         if len(found) >= TASKS_MOST:
             break
     return found
+
+
+def view_state(state: FeedState, request: PageRequest, now: float) -> ViewState:
+    """Return the data from which views are made, with the workers that left within the time that the page keeps."""
+    kept = request.number_of("kept", 60, 0, 3600)
+    departed = {key: (worker, now - at) for key, (worker, at) in state.departed.items() if now - at < kept}
+    return ViewState(state.model, now, departed, state.old_failures, state.events, lambda key: lane(state, key))
+
+
+def lane(state: FeedState, key: tuple[bytes, int]) -> dict[str, Any] | None:
+    """Return what a worker did in the last minutes, and the functions that kept it busy; None if it is unknown."""
+    names = {worker.key: worker for worker in [*state.model.workers, *(each for each, _ in state.departed.values())]}
+    if key not in names:
+        return None
+    end = end_of(state)
+    busy, ends = state.bins.read(key, end - LANE_SECONDS, 1, LANE_SECONDS)
+    ran = state.bins.functions_of(key, end - LANE_SECONDS, end)
+    ordered = sorted(ran.items(), key=lambda item: -item[1])
+    return {
+        "name": names[key].name,
+        "host": names[key].host,
+        "end": end,
+        "busy": busy,
+        "ends": ends,
+        "tasks": running(state, {key}, 1),
+        "ran": [[state.model.function_name(function), seconds] for function, seconds in ordered],
+    }

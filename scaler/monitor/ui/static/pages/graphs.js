@@ -1,58 +1,9 @@
-// Graphs: the progress of each, and one of them drawn from left to right by depth.
+// The drawing of a graph, from left to right by depth.
 
-import { h, say, fill, table, pager, link, facts, empty, bar, failedCount, muted } from "../dom.js";
+import { h, say, muted, panel } from "../dom.js";
 import { sheet, token } from "../canvas.js";
-import { clock, count, seconds, unknown } from "../format.js";
+import { count, seconds } from "../format.js";
 
-function progress(row) {
-  const parts = ["success", "running", "failed", "canceled"].map((kind) => {
-    const part = h("i");
-    part.style.width = `${(row[kind] / Math.max(1, row.nodes)) * 100}%`;
-    part.style.background = `var(--${kind === "running" ? "running-fill" : kind})`;
-    return part;
-  });
-  return h("span", { class: "cut" }, h("span", { class: "split", "aria-hidden": "true" }, parts),
-    `${count(row.success)} of ${count(row.nodes)}`);
-}
-const columns = [
-  { title: "Graph", cell: (row) => link("graphs", row.id, row.name) },
-  { title: "Done", cell: progress },
-  { title: "Ready, running", num: true, narrow: false, cell: (row) => count(row.running) },
-  { title: "Waiting", num: true, narrow: false, cell: (row) => count(row.waiting) },
-  { title: "Failed", num: true, cell: (row) => failedCount(row.failed) },
-  { title: "Canceled", num: true, narrow: false, cell: (row) => count(row.canceled) },
-  { title: "Submitted", num: true, narrow: false, cell: (row) => clock(row.submitted, true) },
-  { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : "runs") },
-];
-
-export default function graphs(app) {
-  return app.id ? one(app) : list(app);
-}
-graphs.title = "Graphs";
-
-function list(app) {
-  const rows = table({ label: "Graphs", columns, key: (row) => row.id, open: (row) => app.go("graphs", row.id) });
-  const pages = pager((offset) => app.want({ offset })), none = h("div");
-  const element = h("div", {}, bar(pages.element), rows.element, none);
-  return {
-    element, args: { limit: 50 },
-    update(data) {
-      rows.update(data.rows, { total: data.total, offset: data.offset });
-      rows.element.hidden = !data.total;
-      const more = data.all > data.total ? `, ${count(data.all)} in all` : "";
-      pages.update(data.offset, data.rows.length, data.total, more);
-      fill(none, data.total ? null
-        : empty("No graph is running, and none has run lately.", 'client.get({"a": 1, "b": (inc, "a")}, ["b"])'));
-    },
-  };
-}
-
-const factsOf = (row) => [
-  ["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Ready, running", count(row.running)],
-  ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)],
-  ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "not yet"],
-  ["Client", row.client_label || unknown], ["Owner", row.owner || unknown],
-];
 const legend = [
   "Select a node to see its task. Nodes without inputs are on the left.",
   "Each box stands for all nodes of one function at one depth.",
@@ -62,13 +13,14 @@ const missing = (row) => (row.nodes > 2000
   : "Loading its nodes.");
 const marks = { success: "\u2713", failed: "\u2717", canceled: "/", running: ">" };
 
-function one(app) {
+/** The part of the page of a graph that draws it. */
+export function graphDrawing(app) {
   let edges = [], nodes = [], places = new Map(), boxes = false, first = 0;
-  const about = h("div"), note = muted(), readout = h("div", { class: "readout" });
+  const note = muted(), readout = h("div", { class: "readout" });
   const { canvas, later } = sheet(
     (context) => draw(context), "The graph, from nodes without inputs on the left to the last results on the right");
   const box = h("div", { class: "chart" }, canvas), scroller = h("div", { class: "scroll", tabIndex: 0 }, box);
-  const element = h("div", {}, h("p", {}, h("a", { href: "#/graphs" }, "All graphs")), about, readout, scroller, note);
+  const element = panel("Drawing", readout, scroller, note);
 
   const keyOf = (node) => (boxes ? `${node[0]} ${node[1]}` : node[0]);
   function layout() {
@@ -135,21 +87,18 @@ function one(app) {
   });
   canvas.addEventListener("click", (event) => {
     const node = under(event);
-    if (node && !boxes) app.go("task", node[5]);
+    if (node && !boxes) app.go("tasks", node[5]);
   });
   return {
     element,
-    update(data) {
-      const row = data.graph;
-      fill(about, row ? facts(factsOf(row))
-        : empty("This graph is no longer known.", null, "The scheduler forgets graphs some time after their end."));
-      if (data.edges) edges = data.edges;
-      (nodes = data.nodes), (boxes = data.boxes);
+    update({ drawing, subject }) {
+      if (drawing.edges) edges = drawing.edges;
+      (nodes = drawing.nodes), (boxes = drawing.boxes);
       layout();
       later();
+      element.hidden = !subject && !nodes.length;
       scroller.hidden = !nodes.length;
-      say(note, nodes.length ? legend[Number(boxes)] : row ? missing(row) : "");
+      say(note, nodes.length ? legend[Number(boxes)] : subject ? missing(subject) : "");
     },
-    title: "Graph",
   };
 }

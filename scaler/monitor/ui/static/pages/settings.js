@@ -11,8 +11,6 @@ const choices = [
   ["stored", "Tasks of the last", [[300, "5 minutes"], [1800, "30 minutes"], [21600, "6 hours"], [604800, "7 days"]]],
   ["kept", "Workers that left are shown for", [[0, "not at all"], [60, "a minute"], [600, "10 minutes"], [3600, "an hour"]]],
 ];
-const others = [["processors", "Processors"], ["memory", "Memory"], ["graphs", "Graphs"]];
-
 export default function settings(app) {
   function choose(key, value) {
     set(key, typeof prefs[key] === "number" ? Number(value) : value);
@@ -22,8 +20,8 @@ export default function settings(app) {
     const all = options.map(([value, text]) => h("option", { value, selected: prefs[key] === value }, text));
     return h("label", {}, label, h("select", { onchange: (event) => choose(key, event.target.value) }, all));
   }));
-  const links = others.map(([name, text]) => h("a", { href: `#/${name}` }, text));
-  const element = h("div", {}, h("p", { class: "bar phones" }, links), form,
+  const links = app.pages.map(([name, text]) => h("a", { href: `#/${name}` }, text));
+  const element = h("div", {}, h("nav", { class: "bar phones", "aria-label": "More pages" }, links), form,
     muted("These settings are stored in this browser, and change nothing in the cluster."),
     muted(`Times are those of this computer, in the zone ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`));
   return { element, update() {} };

@@ -13,7 +13,7 @@ const singles = "Bars with an edge are sampled tasks that are long enough to see
 
 export default function stream(app) {
   let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0, turned = 0;
-  const lanes = new Lanes((at) => (at.task?.[0] ? app.go("task", at.task[0]) : at.key ? app.go("worker", at.key) : null));
+  const lanes = new Lanes((at) => (at.task?.[0] ? app.go("tasks", at.task[0]) : at.key ? app.go("workers", at.key) : null));
   const pages = pager((offset) => app.want({ offset }), 60), none = h("div"), note = muted();
   const { buttons, press } = choices(windows, (each) => `${each / 60} min`, (to) => pick(to));
   const back = h("button", { hidden: true, onclick: () => now() }, "To now");

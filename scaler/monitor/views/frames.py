@@ -11,12 +11,22 @@ from typing import Any
 from scaler.monitor.views.catalog import VIEWS
 from scaler.monitor.views.field_types import FieldType
 from scaler.monitor.views.rows import Wanted, chosen, page_of
-from scaler.monitor.views.view import FINE, FLAG, HISTOGRAM, LANE, TABLE, TEXT_BLOCK, Field, Part, View, ViewState
+from scaler.monitor.views.view import (
+    FINE,
+    FLAG,
+    HISTOGRAM,
+    LANE,
+    LOADING,
+    TABLE,
+    TEXT_BLOCK,
+    Field,
+    Part,
+    View,
+    ViewState,
+)
 
 ROWS_MOST, ROWS_USUAL = 100, 50
 """The most rows of a frame, and the usual number."""
-NARROW_COLUMNS = 2
-"""How many of the columns that a narrow terminal leaves out are shown by a narrow page: those left out last."""
 EXPORTED_MOST = 10_000
 """The most rows of a file."""
 _TEXT_CHARACTERS, _NUMBER_MOST = 300, 2**40
@@ -89,21 +99,35 @@ def _framed(
 ) -> dict[str, Any]:
     return {
         "view": view.name,
-        "columns": [_column(view, each) for each in columns],
+        "columns": [_column(each) for each in columns],
+        "less": _less(view, columns),
         "rows": [row(view, state, columns, each) for each in subjects],
         "sort": sort,
-        "empty": {"text": view.empty.text, "command": view.empty.command_for(state), "more": view.empty.more},
+        "empty": _empty(view, state),
     }
 
 
-def _column(view: View, column: Field) -> dict[str, Any]:
+def _empty(view: View, state: ViewState) -> dict[str, str]:
+    if view.empty.is_loading(state):
+        return {"text": LOADING, "command": "", "more": ""}
+    return {"text": view.empty.text, "command": view.empty.command_for(state), "more": view.empty.more}
+
+
+def _less(view: View, columns: Sequence[Field]) -> list[str]:
+    """Return the columns in the order in which a page without room for all leaves them out."""
+    extra = [each.name for each in reversed(columns) if not each.in_table and each.name not in view.less]
+    wide = [each.name for each in reversed(columns) if each.is_wide and each.name not in view.less]
+    names = {each.name for each in columns}
+    return [*extra, *wide, *(name for name in view.less if name in names)]
+
+
+def _column(column: Field) -> dict[str, Any]:
     return {
         "name": column.name,
         "title": column.heading,
         "meaning": column.meaning,
         "type": column.type.name,
         "link": column.link[0] if column.link else None,
-        "narrow": column.in_table and column.name not in view.less[:-NARROW_COLUMNS],
         "sort": True,
         "bad": column.bad,
     }
@@ -118,12 +142,18 @@ def plain_row(view: View, state: ViewState, columns: Iterable[Field], subject: A
 
 
 def row(view: View, state: ViewState, columns: Iterable[Field], subject: Any) -> dict[str, Any]:
-    """Return a subject as a row for the page, with its mark, and with the ids that values lead to."""
+    """Return a subject as a row for the page, with its mark, and with the ids that values lead to.
+
+    `to` is what the row opens, if that is not the details of its subject; None if it opens nothing.
+    """
     targets = [(each.name, link_of(each, state, subject)) for each in columns if each.link]
     links = {name: target[1] for name, target in targets if target}
     mark, flag, gone = view.mark(state, subject), view.flag(state, subject), view.gone_seconds(state, subject)
     more = {"mark": mark if mark != FINE else "", "flag": flag, "links": links}
     values = plain_row(view, state, columns, subject) | {name: value for name, value in more.items() if value}
+    if view.leads is not None:
+        target = view.leads(state, subject)
+        values["to"] = [target[0], VIEWS[target[0]].id_of(target[1])] if target else None
     return values if gone is None else values | {"gone": gone}
 
 

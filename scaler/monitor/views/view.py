@@ -129,6 +129,7 @@ fact = partial(Field, in_table=False)
 """Makes a field that is no column in the terminal."""
 hidden = partial(Field, in_table=False, on_page=False)
 """Makes a field that is no column: only the details and programs get it."""
+LOADING = "Loading."
 TABLE, TEXT_BLOCK, HISTOGRAM, LANE = "table", "text", "histogram", "lane"
 
 
@@ -163,9 +164,13 @@ class Empty:
 
     def lines(self, state: ViewState) -> list[str]:
         """Return the text as lines."""
-        if self.loading and self.loading not in state.model.heads:
-            return ["Loading."]
+        if self.is_loading(state):
+            return [LOADING]
         return [*self.text.splitlines(), *filter(None, [self.command_for(state)])]
+
+    def is_loading(self, state: ViewState) -> bool:
+        """Return whether the topic of the rows has not sent its first message yet."""
+        return bool(self.loading) and self.loading not in state.model.heads
 
     def command_for(self, state: ViewState) -> str:
         """Return the command with the address of the scheduler, if that is known."""

@@ -201,27 +201,19 @@ function swatch(line, number, stacked) {
   return canvas;
 }
 
-/** A histogram of durations, in buckets that double. buckets[n] counts runs of less than 2^n us. */
+/** A histogram of durations, in buckets that double. buckets: [limit in seconds, number of shorter runs]. */
 export function histogram(label) {
-  let buckets = [], first = 0, last = 0;
+  let buckets = [];
   const box = h("div", { class: "chart", role: "img", "aria-label": label });
-  const name = (n) => `<${seconds(2 ** n / 1e6).replace(" ", "")}`;
+  const name = (n) => (buckets[n] ? `<${seconds(buckets[n][0]).replace(" ", "")}` : "");
   const plot = plotIn(box, () => ({
     padding: [12, 8, 0, 0], cursor: { show: false },
-    scales: { x: { time: false, range: () => [first - 1, last + 1] }, y: { range: (_, __, most) => [0, most * 1.1 || 1] } },
-    axes: [axis({ grid: { show: false }, size: 22, gap: 2, incrs: [1, 2, 4, 8], space: 52,
-      values: (_, splits) => splits.map((n) => (n >= first && n <= last ? name(n) : "")) }),
-    axis({ size: 52, gap: 6, incrs: counts,
-      values: (_, splits) => splits.map(count) })],
+    scales: { x: { time: false, range: () => [-1, buckets.length] }, y: { range: (_, __, most) => [0, most * 1.1 || 1] } },
+    axes: [
+      axis({ grid: { show: false }, size: 22, gap: 2, incrs: [1, 2, 4, 8], space: 52, values: (_, splits) => splits.map(name) }),
+      axis({ size: 52, gap: 6, incrs: counts, values: (_, splits) => splits.map(count) }),
+    ],
     series: [{}, { ...bars("success"), paths: uPlot.paths.bars({ size: [0.9, 64] }) }],
-  }), () => {
-    const shown = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-    return [shown, shown.map((n) => buckets[n] || 0)];
-  });
-  return { element: box, update(said) {
-    buckets = said ?? [];
-    first = Math.max(0, buckets.findIndex(Boolean));
-    last = Math.max(first, buckets.findLastIndex(Boolean));
-    plot.later();
-  } };
+  }), () => [buckets.map((_, n) => n), buckets.map(([, runs]) => runs)]);
+  return { element: box, update: (said) => ((buckets = said), plot.later()) };
 }

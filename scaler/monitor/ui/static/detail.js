@@ -24,10 +24,9 @@ const makers = {
   },
   lane() {
     const lanes = new Lanes(() => {}), ran = muted();
-    return { element: h("div", {}, lanes.element, ran), update({ lane }) {
-      const { end, busy, ends, tasks, name, host } = lane;
+    return { element: h("div", {}, lanes.element, ran), update({ end, busy, ends, tasks, name, host, ran: kept }) {
       lanes.update({ full: true, end, count: 300, step: 1, points: 300, lanes: [["", name, host, busy, ends]], tasks });
-      const functions = lane.ran.map(([name, n]) => `${name} (${Math.round(n)} s)`).join(", ");
+      const functions = kept.map(([name, n]) => `${name} (${Math.round(n)} s)`).join(", ");
       say(ran, functions && `Kept busy by ${functions}.`);
     } };
   },
@@ -37,7 +36,10 @@ const makers = {
 export function detailPage(app, between) {
   const head = h("p"), about = h("div"), parts = h("div"), known = new Map();
   const all = h("a"), element = h("div", {}, h("p", {}, all), head, about, between?.element, parts);
-  const fact = ([name, type, value, to]) => [name, to && value ? link(...to, shown(type, value)) : shown(type, value)];
+  const fact = ([name, type, value, to, isBad]) => {
+    const text = shown(type, value, isBad);
+    return [name, to && value ? link(...to, text) : text];
+  };
   function update(data, strip) {
     const { subject } = data, title = document.querySelector("h1");
     say(title, named(data.title));
@@ -45,7 +47,7 @@ export function detailPage(app, between) {
     all.setAttribute("href", `#/${data.view}`);
     head.hidden = !subject?.flag;
     fill(head, subject?.flag ? h("span", { class: "failed" }, `\u26a0 ${subject.flag}`) : null);
-    fill(about, subject ? facts(data.facts.map(fact)) : empty(data.gone, null, `Its id is ${app.id}.`));
+    fill(about, subject ? facts(data.facts.map(fact)) : empty(data.empty.text, null, `Its id or name is ${app.id}.`));
     between?.update(data, strip);
     const here = new Set(data.parts.map((part) => part.title));
     for (const [name, part] of known) if (!here.has(name)) (part.box.remove(), known.delete(name));

@@ -103,6 +103,7 @@ export function pager(go, limit = 50) {
       element.hidden = !total && !words;
       const [first, last, all] = [offset + 1, offset + here, total].map((n) => n.toLocaleString("en"));
       say(text, (total ? `${first}\u2013${last} of ${all}` : "none") + words);
+      back.hidden = on.hidden = here >= total;
       back.disabled = offset <= 0;
       on.disabled = offset + here >= total;
     },

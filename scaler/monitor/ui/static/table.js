@@ -19,13 +19,17 @@ export function shown(type, value, isBad = false) {
   return isBad && type === "count" ? failedCount(value) : (texts[type] ?? String)(value);
 }
 
-function cellOf(column, row, isFirst) {
+/** What a row opens: the details of its subject, unless the server names something else. */
+const targetOf = (row, view) => (row.to === undefined ? [view, row.id] : row.to);
+
+function cellOf(column, row, isFirst, view) {
   const id = row.links?.[column.name], value = row[column.name];
   const content = id && column.link && value ? link(column.link, id, shown(column.type, value))
     : shown(column.type, value, column.bad);
   if (!isFirst) return content;
-  const marks = [row.flag && `\u26a0 ${row.flag}`, row.gone !== undefined && `left ${ago(row.gone)}`].filter(Boolean);
-  const name = row.to ? link(...row.to, content) : content;
+  const leaves = ["lost", "draining"].includes(row.state) && row.state;
+  const marks = [row.flag && `\u26a0 ${row.flag}`, leaves, row.gone !== undefined && `left ${ago(row.gone)}`].filter(Boolean);
+  const to = targetOf(row, view), name = to ? link(...to, content) : content;
   if (!marks.length) return name;
   return h("span", {}, name, h("span", { class: row.flag ? "failed" : "muted" }, `  ${marks.join(", ")}`));
 }
@@ -40,7 +44,7 @@ export function tableOf(app, label, sort) {
   const head = h("tr"), body = h("tbody"), rows = new Map();
   const grid = h("table", { "aria-label": label }, h("thead", {}, head), body);
   const element = h("div", { class: "scroll", tabIndex: 0, role: "group", "aria-label": label }, grid);
-  let columns = [], shape = "", less = [], dropped = [];
+  let columns = [], shape = "", view = "", less = [], dropped = [];
   new ResizeObserver(() => { dropped = []; fit(); }).observe(element);
 
   /** Leaves out the columns that matter least, until the others fit. */
@@ -78,14 +82,14 @@ export function tableOf(app, label, sort) {
   function rowOf() {
     const row = h("tr", {}, columns.map((column, index) => h("td", { class: classes(column, index) })));
     row.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && event.target === row && row.data.to) app.go(...row.data.to);
+      if (event.key === "Enter" && event.target === row && row.target) app.go(...row.target);
     });
     row.shown = [];
     return row;
   }
   function cells(row, data) {
     columns.forEach((column, index) => {
-      const value = cellOf(column, data, index === 0), mark = value instanceof Node ? value.outerHTML : String(value);
+      const value = cellOf(column, data, index === 0, view), mark = value instanceof Node ? value.outerHTML : String(value);
       if (row.shown[index] === mark) return;
       row.shown[index] = mark;
       row.children[index].replaceChildren(value);
@@ -94,7 +98,7 @@ export function tableOf(app, label, sort) {
   }
   function update(data) {
     heads(data);
-    order = data.sort;
+    (order = data.sort), (view = data.view);
     const focused = document.activeElement, mine = body.contains(focused) ? focused.closest("tr") : null;
     const seen = new Set(data.rows.map((row) => row.id));
     for (const [id, row] of rows) if (!seen.has(id)) (row.remove(), rows.delete(id));
@@ -103,7 +107,8 @@ export function tableOf(app, label, sort) {
       let row = rows.get(each.id);
       if (!row) rows.set(each.id, (row = rowOf()));
       row.data = each;
-      if (each.to) row.tabIndex = 0;
+      row.target = targetOf(each, view);
+      if (row.target) row.tabIndex = 0;
       row.setAttribute("aria-rowindex", data.offset + position + 2);
       row.classList.toggle("flagged", Boolean(each.flag));
       row.classList.toggle("gone", each.gone !== undefined);
@@ -118,7 +123,7 @@ export function tableOf(app, label, sort) {
     grid.setAttribute("aria-rowcount", data.total + 1);
     element.hidden = !data.rows.length;
     fit();
-    if (data.rows.some((row) => row.to)) element.removeAttribute("tabindex"); // the rows take the focus
+    if (data.rows.some((row) => targetOf(row, view))) element.removeAttribute("tabindex"); // the rows take the focus
     columns.forEach((column, index) => {
       const button = head.children[index].querySelector("button"), isDown = order === `-${column.name}`;
       const isMine = isDown || order === column.name;

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.monitor.ui.feed import FeedState
-from scaler.monitor.ui.views.frames import UnknownColumnError, detail_of, table_of
+from scaler.monitor.ui.feed import ALWAYS, FeedState
 from scaler.monitor.ui.views.graphs import drawing
 from scaler.monitor.ui.views.layouts import live, memory
 from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, PageRequestError, SentState
 from scaler.monitor.ui.views.strip import band, strip
-from scaler.monitor.ui.views.timeline import stream, view_state
+from scaler.monitor.ui.views.timeline import KEPT_SECONDS, stream, view_state
 from scaler.monitor.views.catalog import BY_SINGULAR, OF_DETAILS, VIEWS
+from scaler.monitor.views.frames import ViewRequestError, detail
+from scaler.monitor.views.frames import frame as frame_of
 from scaler.monitor.views.view import View
 
 Layout = Callable[[FeedState, PageRequest, SentState, float], dict[str, Any]]
@@ -42,12 +43,12 @@ def topics(request: PageRequest) -> frozenset[str]:
     if view is None:
         return frozenset()
     if not identity:
-        return frozenset(view.topics)
+        return view.needed_topics - ALWAYS
     try:
         key = request.short_id if view.detail_topic.endswith("/") else identity
     except PageMissingError:
         return frozenset()
-    return frozenset(filter(None, [*view.topics, view.topic_of(key)]))
+    return frozenset(filter(None, [*view.needed_topics, view.topic_of(key)])) - ALWAYS
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -
         return above | {"data": _data(state, request, sent, now)}
     except PageMissingError as error:
         return above | {"data": None, "missing": str(error)}
-    except UnknownColumnError as error:
+    except ViewRequestError as error:
         raise PageRequestError(str(error)) from None
 
 
@@ -73,10 +74,11 @@ def _data(state: FeedState, request: PageRequest, sent: SentState, now: float) -
     view = view_of(request.page)
     if view is None:
         raise PageMissingError("There is no such page.")
-    seen, identity = view_state(state, request, now), request.text("id")
+    seen = view_state(state, now, request.number_of("kept", KEPT_SECONDS, 0, 3600))
+    identity = request.text("id")
     if not identity:
-        return table_of(seen, view, request.wanted, request.offset, request.limit)
+        return frame_of(view, seen, request.arguments)
     if view.detail_topic.endswith("/"):
         _ = request.short_id  # raises for a text that cannot be an id
-    data = detail_of(seen, view, identity)
+    data = detail(view, seen, identity)
     return data | {"drawing": drawing(state, request.short_id, sent)} if view.name == "graphs" else data

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaler.monitor.views.rows import Wanted
-
 TEXT_CHARACTERS = 300
 ROWS_MOST = 100
 
@@ -62,12 +60,6 @@ class PageRequest:
     def limit(self) -> int:
         """The largest number of rows that the page requests."""
         return self.number_of("limit", 50, 1, ROWS_MOST)
-
-    @property
-    def wanted(self) -> Wanted:
-        """The rows that the page requests, and their order."""
-        start, end = self.number_of("start", 0, 0, 2**40), self.number_of("end", 0, 0, 2**40)
-        return Wanted(self.text("filter"), self.text("sort"), self.text("owner"), self.text("state"), start, end)
 
     @property
     def short_id(self) -> bytes:

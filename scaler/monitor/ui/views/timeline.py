@@ -15,6 +15,7 @@ from scaler.monitor.views.workers import WORKERS
 
 LANES_MOST = 60
 TASKS_MOST = 400
+KEPT_SECONDS = 60
 LANE_SECONDS = 300
 """The time that the lane of a single worker shows."""
 WIDE_BINS = 2
@@ -104,9 +105,8 @@ def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> l
     return found
 
 
-def view_state(state: FeedState, request: PageRequest, now: float) -> ViewState:
-    """Return the data from which views are made, with the workers that left within the time that the page keeps."""
-    kept = request.number_of("kept", 60, 0, 3600)
+def view_state(state: FeedState, now: float, kept: int = KEPT_SECONDS) -> ViewState:
+    """Return the data from which views are made, with the workers that left within the last `kept` seconds."""
     departed = {key: (worker, now - at) for key, (worker, at) in state.departed.items() if now - at < kept}
     return ViewState(state.model, now, departed, state.old_failures, state.events, lambda key: lane(state, key))
 

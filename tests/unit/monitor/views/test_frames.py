@@ -72,18 +72,20 @@ def test_values_are_in_base_units() -> None:
 
 
 def test_columns_say_what_they_are() -> None:
-    columns = {each["name"]: each for each in framed("functions")["columns"]}
+    shown = framed("functions")
+    columns = {each["name"]: each for each in shown["columns"]}
     assert columns["name"] == {
         "name": "name",
         "title": "Function",
         "meaning": "the name of the function",
         "type": "name",
         "link": None,
-        "narrow": True,
         "sort": True,
         "bad": False,
     }
-    assert [columns[name]["narrow"] for name in ("open", "failed", "p95", "canceled")] == [True, True, False, False]
+    assert shown["less"][0] == "canceled", "a fact goes before a column of the terminal"
+    assert shown["less"][-len(VIEWS["functions"].less) :] == list(VIEWS["functions"].less)
+    assert {"name", "open"}.isdisjoint(shown["less"])
     assert columns["failed"]["bad"]
 
 

@@ -396,7 +396,7 @@ def test_the_address_has_the_order_and_the_filter_and_back_undoes_them(
     seen = watch()
     seen.page.goto(url)
     seen.wait_for("1,000", "main")
-    seen.go("#/functions?sort=-total&filter=c")
+    seen.go("#/functions?sort=-total&filter=calib")
     seen.wait_for("calibrate", "main")
     assert "price" not in seen.text("main tbody")
     sorted_by = seen.page.locator("main th[aria-sort=descending]")
@@ -408,7 +408,7 @@ def test_the_address_has_the_order_and_the_filter_and_back_undoes_them(
     sorted_by.get_by_text("Time").wait_for()
     seen.page.reload()
     sorted_by.get_by_text("Time").wait_for()
-    assert seen.page.locator("main input[type=search]").input_value() == "c"
+    assert seen.page.locator("main input[type=search]").input_value() == "calib"
     assert seen.complaints == []
 
 

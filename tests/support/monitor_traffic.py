@@ -124,9 +124,14 @@ class Cluster:
             ),
             replace(waiting_for(waiting * 9 // 10, places=self.workers, mean_us=MEANS_US[0]), sentence=full),
             waiting_for(waiting // 10, "inputs", places=0),
-            StateVerdict("workers" if busy else "idle", full, left_us=60_000_000 if busy else 0),
+            StateVerdict(self._word(busy), full, left_us=60_000_000 if busy else 0),
         ]
         self._publish("scheduler", items, at)
+
+    def _word(self, is_busy: bool) -> str:
+        if not self.workers:
+            return "no workers"
+        return "workers" if is_busy else "idle"
 
     def _say_workers(self, at: int) -> None:
         states = []

@@ -140,7 +140,7 @@ export function nothing(data, isFiltered) {
   if (data.rows.length) return null;
   if (isFiltered && data.all) return muted("No row matches the filter.");
   const { text, command, more } = data.empty;
-  return command || more ? empty(text, command, more) : muted(text);
+  return empty(text, command, more);
 }
 
 /** Links that take the rows of a view along; the server answers only with the token, which the page adds. */

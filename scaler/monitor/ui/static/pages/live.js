@@ -8,7 +8,6 @@ import { prefs } from "../prefs.js";
 
 const outcomes = ["success", "canceled", "failed"].map((name) => ({ name, title: name, kind: name }));
 const parts = { functions: "Functions", waiting: "Waiting tasks", clients: "Clients", events: "Events" };
-const untried = "No function has run yet. Tasks of client.submit(fn, ...) appear here.";
 
 export default function live(app) {
   const chart = timeChart({ label: "Tasks per second by outcome", lines: outcomes, stacked: true, format: rate });
@@ -44,7 +43,7 @@ export default function live(app) {
       const { [name]: frame } = data, some = frame.rows.length < frame.all ? `${frame.rows.length} of ${count(frame.all)}` : "";
       rows.update(frame);
       fill(heading, h("a", { href: `#/${name}` }, title), some && h("span", { class: "muted" }, `  ${some}`));
-      fill(none, name === "functions" && !frame.rows.length ? muted(untried) : nothing(frame));
+      fill(none, nothing(frame));
     }
     const { rows, offset, total, all } = data.workers, { claimed, flagged } = data;
     fill(title, h("a", { href: "#/workers" }, "Workers"),
@@ -52,7 +51,7 @@ export default function live(app) {
     workers.update(data.workers);
     pages.update(offset, rows.length, total, search.value ? ` (${count(all)} in all)` : "");
     workerPart.hidden = !total && !search.value;
-    fill(none, all || total ? null : claimed ? muted("Loading.") : noWorkers(data, strip));
+    fill(none, all || total ? null : claimed ? muted("Loading.") : strip.news === "never" ? noScheduler() : nothing(data.workers));
     const fact = ([name, type, value]) => [name, shown(type, value)];
     if (data.scheduler.subject) fill(about, facts(data.scheduler.facts.map(fact)));
     messages.update(data.messages);
@@ -61,12 +60,6 @@ export default function live(app) {
 }
 live.title = "Live";
 
-function noWorkers(data, strip) {
-  if (strip.news !== "never") {
-    const address = data.scheduler.subject?.name || "SCHEDULER_ADDRESS";
-    return empty("No workers are connected, so tasks wait.", `scaler_cluster ${address} -n 4`);
-  }
-  return empty("There is nothing to show until the scheduler answers. If none is running, start one:",
-    "scaler_scheduler tcp://127.0.0.1:2345",
-    "If one is running, restart scaler_ui with the monitor address that the scheduler printed.");
-}
+const noScheduler = () => empty("There is nothing to show until the scheduler answers. If none is running, start one:",
+  "scaler_scheduler tcp://127.0.0.1:2345",
+  "If one is running, restart scaler_ui with the monitor address that the scheduler printed.");

@@ -38,7 +38,7 @@ async def export(feed: Feed, name: str, kind: str, query: Mapping[str, str]) -> 
 
 
 async def _await_topics(feed: Feed, view: View) -> None:
-    """Wait for a message of each topic that the view needs, if nobody has subscribed to them."""
+    """Wait for a message of each topic that the view needs and that has no subscription."""
     missing = view.needed_topics - ALWAYS - feed.topics
     if not missing:
         return

@@ -11,7 +11,7 @@ from scaler.monitor import units
 from scaler.monitor.model.values import HostValues, values_by_host
 from scaler.monitor.model.workers import SEEN_SECONDS, ProcessorView, WorkerView
 from scaler.monitor.units import natural
-from scaler.monitor.views.field_types import BYTES, COUNT, NAME, SECONDS, SHARE, STATE, TEXT
+from scaler.monitor.views.field_types import BYTES, COUNT, NAME, PID, SECONDS, SHARE, STATE, TEXT
 from scaler.monitor.views.view import (
     FINE,
     FLAG,
@@ -186,8 +186,7 @@ WORKERS = View(
                metric=gauge("scaler_worker_busy")),
         hidden("ended", COUNT, scaled("ended"), "Runs ended", "runs that have ended", "ended",
                metric=counter("scaler_worker_runs_ended")),
-        hidden("agent_pid", COUNT, _of_agent("pid"), "Agent process", "the process id of its agent", "agent",
-               shown=lambda _, each, __: str(each.agent.pid or units.UNKNOWN)),
+        hidden("agent_pid", PID, _of_agent("pid"), "Agent process", "the process id of its agent", "agent"),
         hidden("engine", TEXT, _of_agent("engine"), "Engine", "what executes its tasks"),
         hidden("python", TEXT, _of_agent("python_version"), "Python", "its version of Python"),
         hidden("capabilities", TEXT, _of_agent("capabilities"), "Capabilities", "what tasks may request of it",
@@ -348,8 +347,7 @@ PROCESSORS = View(
         Field("name", NAME, lambda _, each: each.worker.name if each.worker else None, "Worker",
               "the worker of the process", "worker", key="n",
               link=("workers", lambda _, each: each.worker.key if each.worker else None)),
-        Field("pid", COUNT, _process("pid"), "Process", "its process id", width=7, key="p",
-              shown=lambda _, each, __: str(each.process.pid)),
+        Field("pid", PID, _process("pid"), "Process", "its process id", width=7, key="p"),
         Field("cpu", SHARE, _process("cpu_permille"), "CPU", "its processor time", width=6, key="c"),
         Field("rss", BYTES, _process("rss_bytes", is_known=True), "Memory", "its memory", width=6, key="m"),
         Field("peak", BYTES, _process("peak_bytes", is_known=True), "Most", "the most memory that it has used",

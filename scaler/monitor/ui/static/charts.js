@@ -133,7 +133,7 @@ export function timeChart({ label, lines, stacked, format, log = () => false, ta
       stroke: () => token(kind), width: 1.75, dash: dashes[n % 4], points: { show: false },
     });
     return {
-      padding: [8, 8, 0, 0],
+      padding: [8, 24, 0, 0],
       scales: { x: { range: () => [series.end - series.length * series.step, series.end] }, y },
       axes: [timeAxis, axis({
         size: 64, gap: 6, values, ...(isLog ? { splits: decades, filter: (_, splits) => splits } : {}),

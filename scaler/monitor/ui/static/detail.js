@@ -3,14 +3,17 @@
 import { h, say, fill, facts, link, empty, muted, panel } from "./dom.js";
 import { histogram } from "./charts.js";
 import { Lanes } from "./lanes.js";
-import { nothing, shown, tableOf } from "./table.js";
+import { copier, nothing, shown, tabbed, tableOf } from "./table.js";
 
 const named = (text) => text[0].toUpperCase() + text.slice(1);
 const makers = {
   table(app, { title }) {
     const rows = tableOf(app, title), none = h("div");
-    return { element: h("div", { class: "fit" }, rows.element, none), update({ table }) {
-      rows.update(table);
+    let last = null;
+    const copy = h("span", { class: "exports" }, copier(() => tabbed(last)));
+    return { element: h("div", { class: "fit" }, rows.element, none, copy), update({ table }) {
+      rows.update((last = table));
+      copy.hidden = !table.rows.length;
       fill(none, nothing(table));
     } };
   },

@@ -15,9 +15,10 @@ export async function saveView(place, name) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Copies a view; returns whether that was possible. Away from https and this computer, browsers have no clipboard. */
-export async function copyText(place) {
-  const text = await (await read(place)).text();
+export const readText = async (place) => (await read(place)).text();
+
+/** Copies a text; returns whether that was possible. Away from https and this computer, browsers have no clipboard. */
+export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;

@@ -1,10 +1,12 @@
 // Tables: one renderer for the rows of every view. The server sends columns with types, and the rows of one page.
 
-import { h, say, fill, link, state, gauge, failedCount, muted, empty, searchBox, choices, push, bar, pager } from "./dom.js";
+import { h, say, fill, link, state, gauge, failedCount, muted, empty, searchBox, choices, push, bar, pager,
+  panel } from "./dom.js";
 import { ago, bytes, clock, count, percent, seconds, unknown } from "./format.js";
-import { copyText, saveView } from "./export.js";
+import { copyText, readText, saveView } from "./export.js";
+import { prefs } from "./prefs.js";
 
-const numbers = new Set(["count", "seconds", "bytes", "share", "clock"]);
+const numbers = new Set(["count", "pid", "seconds", "bytes", "share", "clock"]);
 const texts = {
   count, seconds, bytes, percent,
   clock: (value) => clock(value, true),
@@ -153,11 +155,32 @@ export function exports(view, args) {
     href: `view/${view}.${format}`, title: `Save these rows as ${format.toUpperCase()}`,
     onclick: (event) => { event.preventDefault(); saveView(place(format), `${view}.${format}`); },
   }, format.toUpperCase());
-  const copy = h("button", { class: "quiet", title: "Copy these rows as CSV", onclick: async () => {
-    say(copy, await copyText(place("csv")) ? "Copied" : "Not copied");
-    setTimeout(() => say(copy, "Copy"), 2000);
+  return h("span", { class: "exports" }, save("json"), save("csv"), copier(() => readText(place("csv"))));
+}
+
+/** A button that copies a text. */
+export function copier(text) {
+  const button = h("button", { class: "quiet", title: "Copy these rows", onclick: async () => {
+    say(button, await copyText(await text()) ? "Copied" : "Not copied");
+    setTimeout(() => say(button, "Copy"), 2000);
   } }, "Copy");
-  return h("span", { class: "exports" }, save("json"), save("csv"), copy);
+  return button;
+}
+
+/** Rows as lines of values between tabs, as spreadsheets take them. */
+export const tabbed = ({ columns, rows }) => [columns.map(({ title }) => title),
+  ...rows.map((row) => columns.map(({ name }) => String(row[name] ?? "").replace(/\s+/g, " ")))]
+  .map((line) => line.join("\t")).join("\n");
+
+/** A part of a page with the first rows of another view; its heading leads to all of them. */
+export function section(app, name, title) {
+  const rows = tableOf(app, title), some = h("span", { class: "muted" }), none = h("div");
+  const heading = h("h2", {}, h("a", { href: `#/${name}` }, title), some);
+  return { element: panel(bar(heading, push(), exports(name, () => ({}))), rows.element, none), update(frame) {
+    rows.update(frame);
+    say(some, frame.rows.length < frame.all ? `  ${frame.rows.length} of ${count(frame.all)}` : "");
+    fill(none, nothing(frame));
+  } };
 }
 
 /**
@@ -212,5 +235,6 @@ export function tablePage(app, name, { states, waits = false, words = "" } = {})
   }
   const now = app.range();
   named(now);
-  return { element, update, chosen, args: { limit: 50, ...(now ? { start: now[0], end: now[1] } : {}) } };
+  const { kept: keep, stored } = prefs;
+  return { element, update, chosen, args: { limit: 50, kept: keep, stored, ...(now ? { start: now[0], end: now[1] } : {}) } };
 }

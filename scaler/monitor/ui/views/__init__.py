@@ -5,7 +5,7 @@ Pages have no state; `SentState` describes what a browser has already received.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler.monitor.ui.feed import ALWAYS, FeedState
@@ -77,8 +77,16 @@ def _data(state: FeedState, request: PageRequest, sent: SentState, now: float) -
     seen = view_state(state, now, request.number_of("kept", KEPT_SECONDS, 0, 3600))
     identity = request.text("id")
     if not identity:
-        return frame_of(view, seen, request.arguments)
+        return frame_of(view, seen, _with_start(state, request, view))
     if view.detail_topic.endswith("/"):
         _ = request.short_id  # raises for a text that cannot be an id
     data = detail(view, seen, identity)
     return data | {"drawing": drawing(state, request.short_id, sent)} if view.name == "graphs" else data
+
+
+def _with_start(state: FeedState, request: PageRequest, view: View) -> Mapping[str, Any]:
+    """Return the arguments of a page; tasks are those of the last `stored` seconds, unless a range was chosen."""
+    stored = request.number_of("stored", 0, 0, 604800)
+    if view.name != "tasks" or not stored or request.arguments.get("start"):
+        return request.arguments
+    return {**request.arguments, "start": max(0, state.model.received_us // 1_000_000 - stored)}

@@ -2,7 +2,7 @@
 
 import { h, say, fill, pager, facts, empty, bar, muted, panel, push, searchBox } from "../dom.js";
 import { timeChart } from "../charts.js";
-import { exports, nothing, shown, tableOf } from "../table.js";
+import { exports, nothing, section, shown, tableOf } from "../table.js";
 import { count, percent, rate } from "../format.js";
 import { prefs } from "../prefs.js";
 
@@ -15,22 +15,19 @@ export default function live(app) {
     label: "Processor time of the scheduler", format: percent, fixed: 0.2,
     lines: [{ name: "cpu", title: "scheduler, share of a core", kind: "accent" }],
   });
-  const tables = Object.entries(parts).map(([name, title]) => {
-    const rows = tableOf(app, title), heading = h("h2"), none = h("div");
-    return { name, title, rows, heading, none, panel: panel(heading, rows.element, none) };
-  });
-  const [functions, waiting, clients, events] = tables.map((each) => each.panel);
+  const [functions, waiting, clients, events] = Object.entries(parts).map(([name, title]) => section(app, name, title));
   const order = (sort) => app.want({ sort, offset: 0 }, true);
   const workers = tableOf(app, "Workers", order), pages = pager((offset) => app.want({ offset }, true));
   const search = searchBox("Filter workers", "worker, host or function; !x: without x",
     (filter) => app.want({ filter, offset: 0 }));
   search.value = app.args.filter ?? "";
   const first = h("button", { onclick: () => order("") }, "Stuck first");
-  const title = h("h2"), none = h("div"), about = h("div"), messages = tableOf(app, "Messages");
+  const amount = h("span"), title = h("h2", {}, h("a", { href: "#/workers" }, "Workers"), amount);
+  const none = h("div"), about = h("div"), messages = tableOf(app, "Messages");
   const asked = () => ({ filter: app.args.filter, sort: app.args.sort });
   const workerPart = h("div", {}, bar(search, first, push(), pages.element, exports("workers", asked)), workers.element);
-  const numbers = h("div", { class: "grid" }, panel("Tasks per second", chart.element), functions);
-  const rest = h("div", {}, h("div", { class: "grid" }, h("div", {}, waiting, clients), events),
+  const numbers = h("div", { class: "grid" }, panel("Tasks per second", chart.element), functions.element);
+  const rest = h("div", {}, h("div", { class: "grid" }, h("div", {}, waiting.element, clients.element), events.element),
     h("details", { class: "panel" }, h("summary", {}, "Scheduler: memory, objects, messages"), load.element, about,
       h("div", { class: "fit" }, messages.element)));
   const element = h("div", {}, numbers, panel(title, none, workerPart), rest);
@@ -39,15 +36,12 @@ export default function live(app) {
     numbers.hidden = rest.hidden = title.hidden = strip.news === "never";
     chart.update(data.series, 300);
     load.update(data.series, 300);
-    for (const { name, title, rows, heading, none } of tables) {
-      const { [name]: frame } = data, some = frame.rows.length < frame.all ? `${frame.rows.length} of ${count(frame.all)}` : "";
-      rows.update(frame);
-      fill(heading, h("a", { href: `#/${name}` }, title), some && h("span", { class: "muted" }, `  ${some}`));
-      fill(none, nothing(frame));
-    }
+    functions.update(data.functions);
+    waiting.update(data.waiting);
+    clients.update(data.clients);
+    events.update(data.events);
     const { rows, offset, total, all } = data.workers, { claimed, flagged } = data;
-    fill(title, h("a", { href: "#/workers" }, "Workers"),
-      `: ${count(all || claimed)}${flagged ? `, \u26a0 ${count(flagged)} look stuck` : ""}`);
+    say(amount, `: ${count(all || claimed)}${flagged ? `, \u26a0 ${count(flagged)} look stuck` : ""}`);
     workers.update(data.workers);
     pages.update(offset, rows.length, total, search.value ? ` (${count(all)} in all)` : "");
     workerPart.hidden = !total && !search.value;

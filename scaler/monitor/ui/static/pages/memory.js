@@ -1,14 +1,13 @@
 // Memory: over time, by host, and the largest objects. Measured, except for shared objects, whose size clients report.
 
-import { h, say, fill, bar, choices, panel, push } from "../dom.js";
+import { h, say, bar, choices } from "../dom.js";
 import { timeChart } from "../charts.js";
-import { exports, nothing, tableOf } from "../table.js";
-import { bytes, count } from "../format.js";
+import { section } from "../table.js";
+import { bytes } from "../format.js";
 import { prefs, set } from "../prefs.js";
 
 const words = { 300: "5 min", 1800: "30 min", 21600: "6 h", 86400: "1 d", 604800: "7 d" };
 const windows = Object.keys(words).map(Number);
-const tables = { hosts: "Hosts, the least free memory first", objects: "The largest objects" };
 
 export default function memory(app) {
   let window = app.args.window ?? (windows.includes(prefs.window) ? prefs.window : 300), end = 0;
@@ -22,12 +21,9 @@ export default function memory(app) {
   });
   const { buttons, press } = choices(windows, (each) => words[each], (to) => pick(to));
   const scale = h("button", { onclick: () => { set("scale", prefs.scale === "log" ? "linear" : "log"); label(); } });
-  const parts = Object.entries(tables).map(([name, title]) => {
-    const rows = tableOf(app, title), heading = h("h2"), none = h("div");
-    const element = panel(bar(heading, push(), exports(name, () => ({}))), rows.element, none);
-    return { name, title, rows, heading, none, element };
-  });
-  const element = h("div", {}, bar(buttons, scale), chart.element, parts.map((part) => part.element));
+  const hosts = section(app, "hosts", "Hosts, the least free memory first");
+  const objects = section(app, "objects", "The largest objects");
+  const element = h("div", {}, bar(buttons, scale), chart.element, hosts.element, objects.element);
   function label() {
     press(window);
     say(scale, `Scale: ${prefs.scale}`);
@@ -36,12 +32,8 @@ export default function memory(app) {
   function pick(to) { window = to; label(); app.want({ window, end }); }
   function update(data) {
     chart.update(data.series, data.series.full ? Math.max(1, data.series.columns.scheduler.length) : undefined);
-    for (const { name, title, rows, heading, none } of parts) {
-      const { [name]: frame } = data, some = frame.rows.length < frame.all ? `${frame.rows.length} of ${count(frame.all)}` : "";
-      rows.update(frame);
-      fill(heading, h("a", { href: `#/${name}` }, title), some && h("span", { class: "muted" }, `  ${some}`));
-      fill(none, nothing(frame));
-    }
+    hosts.update(data.hosts);
+    objects.update(data.objects);
   }
   label();
   const zoom = (by) => pick(windows[Math.max(0, Math.min(4, windows.indexOf(window) + by))]);

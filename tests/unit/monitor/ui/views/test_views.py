@@ -176,6 +176,13 @@ def test_a_page_shows_clients_and_reasons_of_waiting(hear: Hear) -> None:
     assert said[:3] == [(3, "a free worker"), (2, "other tasks"), (1, "gpu=1")]
 
 
+def test_tasks_are_those_of_the_time_that_the_browser_stores(hear: Hear) -> None:
+    state = hear("tasks", *(task(n, ended_us=NOON_US - n * 1_000_000_000) for n in range(10)))
+    assert {each["name"] for each in data(state, "tasks", stored=1800)["rows"]} == {"task 0", "task 1"}
+    assert data(state, "tasks", stored=1800, start=NOON - 5500, end=NOON)["total"] == 6
+    assert data(state, "tasks")["total"] == 10
+
+
 def test_the_page_of_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
     topic = f"task/{b'task0007'.hex()}"
     hear("failures", StateFailure(b"f", "ValueError", "bad", b"function", "price", 1, 1, 2, b"task0007", "w", "Trace"))

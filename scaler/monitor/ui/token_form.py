@@ -17,7 +17,8 @@ ADVICE = (
 )
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/24px system-ui,sans-serif;max-width:40rem;margin:15vh auto;"
-    "padding:0 16px}input,button{font:inherit;padding:8px;height:44px;box-sizing:border-box}input{width:min(24rem,100%)}"
+    "padding:0 16px}input,button{font:inherit;padding:8px;height:44px;box-sizing:border-box}"
+    "input{width:min(24rem,100%)}"
 )
 _PAGE = f"""<!doctype html>
 <html lang="en">

@@ -29,6 +29,7 @@ ROWS_MOST, ROWS_USUAL = 100, 50
 """The most rows of a frame, and the usual number."""
 EXPORTED_MOST = 10_000
 """The most rows of a file."""
+OTHER_UNITS = ("_us", "_ms", "_permille")
 _TEXT_CHARACTERS, _NUMBER_MOST = 300, 2**40
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of texts that a spreadsheet would take for a formula."""
@@ -170,7 +171,7 @@ def detail(view: View, state: ViewState, identity: str) -> dict[str, Any]:
     """Return the details of a subject, which is found by id or by name; its parts may be known if it is not."""
     subject = _found(view, state, identity)
     key = view.key_of(identity) if subject is None else view.key(subject)
-    whole = None if subject is None else row(view, state, view.fields, subject)
+    whole = None if subject is None else row(view, state, view.fields, subject) | _old_names(view, state, subject)
     title = view.title_of(state, key, subject)
     parts = [_part(state, each, each.of(state, key, subject)) for each in (view.parts if key is not None else ())]
     return {
@@ -182,6 +183,12 @@ def detail(view: View, state: ViewState, identity: str) -> dict[str, Any]:
         "parts": [each for each in parts if each is not None],
         "empty": {"text": view.gone, "command": "", "more": ""},
     }
+
+
+def _old_names(view: View, state: ViewState, subject: Any) -> dict[str, Any]:
+    """Return values by the names of earlier releases, except for names with another unit."""
+    names = [(old, each) for each in view.fields for old in each.old if not old.endswith(OTHER_UNITS)]
+    return {old: each.value(state, subject) for old, each in names}
 
 
 def _found(view: View, state: ViewState, identity: str) -> Any:

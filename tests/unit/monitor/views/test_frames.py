@@ -71,6 +71,12 @@ def test_values_are_in_base_units() -> None:
     assert job == job | {"name": "prices-23", "rate": 385, "done": 403_850, "state": "open", "id": JOB.hex()}
 
 
+def test_details_have_the_names_of_earlier_releases_too() -> None:
+    job = detailed("job", JOB.hex())["job"]
+    assert job["said"] == job["running"]
+    assert "mean_us" not in detailed("function", "price")["function"], "its unit was another one"
+
+
 def test_columns_say_what_they_are() -> None:
     shown = framed("functions")
     columns = {each["name"]: each for each in shown["columns"]}

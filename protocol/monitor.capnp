@@ -31,6 +31,7 @@ struct SchedulerToMonitor {
       stateWaiting @16 :StateWaiting;
       stateJob @17 :StateJob;
       stateVerdict @18 :StateVerdict;
+      stateRuns @19 :StateRuns;
     }
   }
 }
@@ -207,6 +208,15 @@ struct StateTask {
   reason @16 :List(Text);        # why it failed; in task/ID also what it waits for, as in ExplainResponse
   owner @17 :List(Text);         # its owner, also of a nested task; empty: no owner
   clientLabel @18 :List(Text);   # the label of its root client
+  seenUs @19 :Data;              # UInt64 column: when an agent last reported its run; 0 = no report has named it yet
+}
+
+struct StateRuns {
+  # All open tasks of the sample. Topic tasks, the last item of each second.
+  count @0 :UInt32;          # number of items
+  running @1 :List(Data);    # joined short ids of the tasks that agents reported as running since the previous item
+  others @2 :List(Data);     # joined short ids of all other open tasks of the sample
+  intervalMs @3 :Data;       # UInt32 column: milliseconds from one report of an agent to the next; 0 = unknown
 }
 
 struct StateMove {

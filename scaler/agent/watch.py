@@ -40,9 +40,6 @@ from scaler.wire.messages.worker import AgentState, RunQuestion, RunStatus, RunT
 LEAST_SECONDS = 0.2
 """The shortest interval of reports that a scheduler may request."""
 
-RUNS_MOST = 64
-"""The largest number of runs in one report, which names the longest-running ones."""
-
 FUNCTIONS_MOST = 1000
 """The largest number of functions in one report: those with the longest total time. One more row sums up all others."""
 
@@ -305,7 +302,7 @@ def _run_rows(view: WorkersView, short: _ShortIds) -> bytes:
     running = [process for process in view.processes if process.task is not None]
     running.sort(key=lambda process: process.ran_seconds, reverse=True)
     rows = []
-    for process in running[:RUNS_MOST]:
+    for process in running:
         task = process.task
         assert task is not None
         flags = HAS_TASK | (TASK_LOCK if process.is_waiting else 0)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from scaler.monitor.model.model import News
-from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
+from scaler.monitor.model.tasks import ids_in
+from scaler.wire.messages.monitor import StateGraph, StateNode, StateRuns, StateTask, unseen_after_us
 
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
@@ -44,6 +45,9 @@ class Trace:
         self._graphs: dict[bytes, dict[int, StateNode]] = {}
         self._started_us = 0
         self._ends_us = 0
+        self._seen_us: dict[bytes, int] = {}
+        """when an agent last reported the run of a task, by its short id"""
+        self._interval_ms = 0
         self.received = 0
         self.left_out = 0
         """the number of tasks that were not in the stream, or did not fit into the trace"""
@@ -71,6 +75,8 @@ class Trace:
         for batch in news.batches:
             if batch.item is StateTask:
                 is_old = self._add(batch) or is_old
+            elif batch.item is StateRuns:
+                self._see_runs(batch, head.time_us)
             elif batch.item is StateGraph:
                 self._see_graphs(batch)
             elif batch.item is StateNode:
@@ -91,6 +97,11 @@ class Trace:
             else:
                 self.left_out += 1
         return has_old
+
+    def _see_runs(self, batch: list[StateRuns], time_us: int) -> None:
+        for runs in batch:
+            self._interval_ms = runs.interval_ms
+            self._seen_us.update((short_id, time_us) for short_id in ids_in(runs.running) if short_id in self._tasks)
 
     def _see_graphs(self, graphs: list[StateGraph]) -> None:
         for graph in graphs:
@@ -131,7 +142,7 @@ class Trace:
         for task in self._tasks.values():
             start = task.started_us or (task.ended_us - task.duration_us if task.duration_us else 0)
             if start and task.worker:
-                end = task.ended_us or self._ends_us
+                end = self._end_of_run(task)
                 by_worker.setdefault(task.worker, []).append(_TraceRun(task, start, max(start, end)))
         for runs in by_worker.values():
             runs.sort(key=lambda run: (run.end_us, run.start_us))
@@ -140,6 +151,15 @@ class Trace:
                 if 0 < overlap <= JITTER_US:
                     run.start_us, run.end_us = run.start_us - overlap, following.start_us
         return [run for worker in sorted(by_worker) for run in sorted(by_worker[worker], key=lambda run: run.start_us)]
+
+    def _end_of_run(self, task: StateTask) -> int:
+        """Return the end of a task's last run; of a run that agents still report, the end of the recording."""
+        if task.ended_us:
+            return task.ended_us
+        seen_us = max(task.seen_us, self._seen_us.get(task.task, 0))
+        if self._ends_us - seen_us <= unseen_after_us(self._interval_ms):
+            return self._ends_us
+        return seen_us or task.started_us + task.duration_us
 
     def _drawn_wait(self, task: StateTask) -> Iterator[Event]:
         start = task.started_us or task.ended_us or self._ends_us

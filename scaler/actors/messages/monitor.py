@@ -81,7 +81,20 @@ class NodeSeen(NamedTuple):
 
 @message
 class ReportTask:
-    """client session -> task: report your state to the listener of events, because a viewer watches the task."""
+    """client session, worker proxy or monitor -> task: report your state to the listener of events (`SEEN`).
+
+    Attributes:
+        task_id: the task, or a row of the range that the task is.
+    """
+
+    task_id: TaskId
+
+
+@message
+class ReportTaskOf:
+    """monitor -> worker proxy: have the task of this run report its state, because a viewer sees the run."""
+
+    task_id: TaskId
 
 
 @message

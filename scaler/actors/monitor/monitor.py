@@ -8,7 +8,6 @@ subscribers; between ticks it only collects. No other actor depends on the monit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 from scaler.actors.messages.monitor import (
@@ -18,6 +17,7 @@ from scaler.actors.messages.monitor import (
     PublishDue,
     ReportBacklog,
     ReportOpen,
+    ReportTaskOf,
     SubscriptionsChanged,
     Tick,
     WatchAgent,
@@ -38,6 +38,7 @@ from scaler.actors.monitor.tasks import SampledTasks, WatchedOutputs, rows_of
 from scaler.actors.monitor.topics import TOPICS, Subscriptions
 from scaler.actors.vocabulary.events import (
     AGENT,
+    SUBMITTED,
     ObjectFilled,
     ObjectGone,
     ObjectStored,
@@ -50,11 +51,12 @@ from scaler.actors.vocabulary.events import (
     PeerRefused,
     TaskMoved,
 )
+from scaler.actors.vocabulary.task_states import ASSIGNED, FINISHED
 from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.monitor import RUN_ROW
-from scaler.wire.messages.vocabulary import FAILURES
+from scaler.wire.messages.vocabulary import CANCELED, FAILURES
 from scaler.wire.messages.worker import WatchedPart
 
 TICK_SECONDS = 1.0
@@ -66,10 +68,14 @@ WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """Interval of an agent's reports; longer if all agents together would send more than `AGENTS_PER_SECOND`."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""Two numbers: how many runs are read from all reports together, and the fewest that are read from each report."""
+"""Two numbers: how many runs are added to the sample from all reports together, and the fewest from each report."""
 
 SEEN_MILLISECONDS = 200
-"""Runs of at least this age are shown. A younger run often ends before a viewer could look at it."""
+"""Runs of at least this age are added to the sample. A younger run often ends before a viewer could look at it."""
+
+
+USUAL_MOVES = frozenset({SUBMITTED, ASSIGNED, FINISHED})
+"""Events that are reported only of followed tasks."""
 
 
 class Monitor(Actor):
@@ -108,7 +114,7 @@ class Monitor(Actor):
             topics.FUNCTIONS: lambda backlog, _: _some(*self._functions.items(backlog)),
             topics.BINS: lambda _backlog, _: self._agents.bins(),
             topics.FAILURES: lambda _backlog, is_first: _some(*self._failures.items(is_first)),
-            topics.TASKS: lambda _backlog, is_first: _some(*self._tasks.items(is_first)),
+            topics.TASKS: lambda _, is_first: self._tasks.items(is_first, board.time_us(), self._interval_ms),
             topics.GRAPHS: lambda backlog, _: _some(*self._graphs.items(backlog, board.time_us())),
             topics.OBJECTS: lambda _backlog, _: _some(*self._objects.items(self.now())),
             topics.JOBS: lambda *_: _some(*self._jobs.items()),
@@ -261,16 +267,24 @@ class Monitor(Actor):
         if state.functions:
             self._functions.add(state)
         if state.runs:
-            self._observe_runs(state.runs, seen.identity.worker_names)
+            self._see_runs(seen, state.runs)
 
-    def _observe_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
-        """Store the oldest runs of an agent's report. The more agents report, the fewer runs of each are stored."""
-        now_us = self._board.time_us()
-        most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
-        for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):
-            if milliseconds >= SEEN_MILLISECONDS and worker < len(worker_names):
-                name, began_us = self._functions.name_of(function), now_us - 1000 * milliseconds
-                self._tasks.observe_run(TaskId(task_id), function, name, worker_names[worker], began_us)
+    def _see_runs(self, seen: AgentSeen, packed: bytes) -> None:
+        """Store which tasks run, by an agent's report, and add the oldest of those that are not in the sample.
+
+        The more agents report, the fewer runs of each are added.
+        """
+        now_us, names, tasks = self._board.time_us(), seen.identity.worker_names, self._tasks
+        room = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
+        for task, worker, _flags, milliseconds, function in RUN_ROW.iter_unpack(packed):
+            name = names[worker] if worker < len(names) else ""  # a closed worker ends what it runs
+            run = TaskId(task), name, now_us - 1000 * milliseconds, now_us
+            if tasks.see_run(*run) or not room or milliseconds < SEEN_MILLISECONDS or not name:
+                continue
+            room -= 1
+            worker_proxy = self._names.worker_at(seen.session, worker)
+            if tasks.add_run(*run, function, self._functions.name_of(function)) and worker_proxy is not None:
+                worker_proxy.send(ReportTaskOf(run[0]))
 
     @handles(PeerJoined, PeerDisconnected, PeerReconnected, PeerLeft, PeerRefused, PartRestarted)
     def _happened(self, event: PeerEvent) -> None:
@@ -289,12 +303,15 @@ class Monitor(Actor):
 
     @handles(TaskMoved)
     def _moved(self, moved: TaskMoved) -> None:
-        now_us = self._board.time_us()
+        now_us, followed = self._board.time_us(), self._sources.events.followed or ()
+        is_usual = moved.spec.rows or moved.event in USUAL_MOVES
         for each in rows_of(moved) if moved.spec.rows else (moved,):
             if each.state in FAILURES:
                 self._failures.add(each, now_us)
-            self._tasks.add(each, now_us)
-            self._sampler.count_step()
+            elif is_usual and each.state != CANCELED and each.spec.task_id not in followed:
+                continue  # sent before the sampler stopped following all tasks, or a row beside a followed row
+            if self._tasks.add(each, now_us):
+                self._sampler.count_new()
 
     @handles(ExplainResponse)
     def _explained(self, answer: ExplainResponse) -> None:

@@ -39,6 +39,11 @@ class Names:
         """Return the name of a worker; empty if the worker is unknown."""
         return "" if worker is None else self._workers.get(worker, "")
 
+    def worker_at(self, session: ActorRef, position: int) -> ActorRef | None:
+        """Return the worker at a position of an agent; None if it is unknown."""
+        workers = self._of_session.get(session, ())
+        return workers[position] if position < len(workers) else None
+
     def of_function(self, function_id: ObjectId) -> str:
         """Return the name of a function; empty if the function is not stored."""
         return self._table.function_name(function_id)

@@ -11,8 +11,10 @@ ALL_BELOW, SOME_ABOVE = 150, 200
 LEAST_SECONDS = 0.5
 """The shortest time over which the rate of ended tasks is measured."""
 
-STEPS_MOST = 1000
-"""Limit of the moves between two ticks. At this number the monitor stops following all tasks."""
+NEW_MOST = 300
+"""Limit of the tasks added to the sample between two ticks. At this number the monitor stops following all tasks: the
+added ones are followed to their ends, and a burst costs no more than that.
+"""
 
 
 class Sampler:
@@ -25,7 +27,7 @@ class Sampler:
         """the time of the last measurement, and the number of tasks that had ended by then"""
         self._rate = 0.0
         self._follows_all = False
-        self._steps = 0
+        self._n_new = 0
 
     def look(self, now: float, *, wants_sample: bool, wants_some: bool) -> None:
         """Choose the tasks to follow, given whether viewers want the topic `tasks`, or watch single tasks."""
@@ -35,17 +37,20 @@ class Sampler:
         elif now - self._last[0] >= LEAST_SECONDS:
             self._rate = (ended - self._last[1]) / (now - self._last[0])
             self._last = (now, ended)
-        is_calm = self._steps < STEPS_MOST and self._rate <= (SOME_ABOVE if self._follows_all else ALL_BELOW)
-        self._steps = 0
+        is_calm = self._n_new < NEW_MOST and self._rate <= (SOME_ABOVE if self._follows_all else ALL_BELOW)
+        self._n_new = 0
         self._follows_all = wants_sample and is_calm
         if self._follows_all:
             self._events.followed = EVERY_TASK
+        elif wants_sample or wants_some:
+            self._events.followed = self._tasks.followed
         else:
-            self._events.followed = self._tasks.followed if wants_sample or wants_some else None
+            self._events.followed = None
+            self._tasks.drop_open()
 
-    def count_step(self) -> None:
-        """Count a move of a task. Stop following all tasks if there were too many moves since the last tick."""
-        self._steps += 1
-        if self._steps == STEPS_MOST and self._follows_all:
+    def count_new(self) -> None:
+        """Count a task that was added to the sample. Stop following all tasks if there were too many since a tick."""
+        self._n_new += 1
+        if self._n_new == NEW_MOST and self._follows_all:
             self._follows_all = False
             self._events.followed = self._tasks.followed

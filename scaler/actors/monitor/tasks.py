@@ -2,6 +2,9 @@
 
 While few tasks end, the monitor follows all tasks. Otherwise it follows the tasks that viewers watch, and tasks that
 have run for a while according to an agent's report. Failed and retried tasks are always reported.
+
+A task that was published as open is followed until it ends, and its end is published. As a safeguard, each message of
+the topic `tasks` names all open tasks of the sample, so that viewers can drop every other open task.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from scaler.actors.insight.output_table import KeptLine, OutputTable
-from scaler.actors.messages.monitor import WatchedTask
+from scaler.actors.messages.monitor import ReportTask, WatchedTask
 from scaler.actors.messages.tasks import ExplainTask
+from scaler.actors.monitor.board import Shown
 from scaler.actors.monitor.names import Names
 from scaler.actors.vocabulary.events import SUBMITTED, TaskMoved
 from scaler.actors.vocabulary.task_states import ASSIGNED, FAILED, shown_state
@@ -21,15 +25,23 @@ from scaler.ids import ClientId, GraphId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import NO_GRAPH, ExplainResponse
 from scaler.wire.messages.common import PROFILE, TaskStatus
-from scaler.wire.messages.monitor import StateLine, StateMove, StateTask
+from scaler.wire.messages.monitor import StateLine, StateMove, StateRuns, StateTask, unseen_after_us
 from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
-"""Limit of the kept tasks. The task that has not changed for the longest time is dropped first."""
+"""Limit of the kept tasks. The task that ended first is dropped first; open tasks are not dropped."""
+
+OPEN_MOST = 4000
+"""Limit of the kept open tasks. While it is reached, further open tasks are added only if a viewer watches them."""
 
 SHOWN_MOST = 500
-"""Limit of the tasks published at once. If more have changed, succeeded tasks are left out first."""
+"""Limit of the tasks published at once, besides the ends of tasks that were published as open. If more have changed,
+succeeded tasks are left out, and open tasks are published later.
+"""
+
+FIRST_MOST = 2000
+"""Limit of the tasks published at once to a new viewer. Further open tasks are published later."""
 
 LINES_MOST = 200
 """Limit of the output lines of a task published at once. Older lines are omitted."""
@@ -38,19 +50,20 @@ MOVES_MOST = 1000
 """Limit of the moves of a watched task kept until the next publication. Further moves are dropped."""
 
 _UINT32_MOST = 2**32 - 1
-_OPEN = ("inactive", "running", "canceling")
+_RUNNING = "running"
+_OPEN = ("inactive", _RUNNING, "canceling")
 
 
 class _Record:
     __slots__ = (
-        "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function",
-        "function_name", "graph_id", "name", "owner", "peak_bytes", "reason", "short_id", "started_us", "state",
-        "submitted_us", "task_id", "worker",
+        "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function", "function_name",
+        "graph_id", "has_stopped", "is_asked", "is_published", "name", "owner", "peak_bytes", "reason", "seen_us",
+        "short_id", "started_us", "state", "submitted_us", "task", "task_id", "worker",
     )  # fmt: skip
 
     def __init__(self, task_id: TaskId, function: bytes, function_name: str) -> None:
         self.task_id = task_id
-        self.short_id = b""
+        self.short_id = public_id(task_id)
         self.function = function
         self.function_name = function_name
         self.name = ""
@@ -59,8 +72,36 @@ class _Record:
         self.owner = self.client_label = ""
         self.state = ""
         self.worker = self.reason = ""
-        self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
+        self.attempt = self.submitted_us = self.started_us = self.ended_us = self.seen_us = 0
         self.duration_us = self.cpu_us = self.peak_bytes = 0
+        self.task: ActorRef | None = None
+        """the actor of the task, if known"""
+        self.is_asked = False
+        """whether the actor was asked when the task was submitted"""
+        self.is_published = False
+        """whether viewers know the task as open"""
+        self.has_stopped = False
+        """whether the actor of this open task had ended at the last publication"""
+
+    def move(self, moved: TaskMoved, worker: str, now_us: int) -> None:
+        """Store a move of the task."""
+        spec = moved.spec
+        self.task = moved.task
+        self.name, self.client_id, self.graph_id = spec.name, moved.client_id, spec.graph_id
+        self.owner, self.client_label = moved.owner, moved.client_label
+        self.state, self.reason = moved.state, moved.reason
+        self.worker = worker or self.worker
+        if moved.event == SUBMITTED:
+            self.submitted_us = now_us
+        elif moved.age_seconds and not self.submitted_us:
+            self.submitted_us = now_us - int(1e6 * moved.age_seconds)
+        if moved.event == ASSIGNED:
+            self.attempt += 1
+            self.started_us = self.seen_us = 0
+        if moved.state not in _OPEN:
+            self.ended_us = now_us
+        if moved.result is not None:
+            self.measure(moved.result, now_us)
 
     def measure(self, result: RunResult, now_us: int) -> None:
         """Store the duration and profile of a run that has ended. The task may run again."""
@@ -71,23 +112,42 @@ class _Record:
             _, self.cpu_us, self.peak_bytes = PROFILE.unpack(result.profile)
         self.reason = result.failure or self.reason
 
+    def ask_when_submitted(self) -> None:
+        """Ask the actor of an open task once, if it is not known when the task was submitted."""
+        if self.task is not None and not (self.submitted_us or self.ended_us or self.is_asked):
+            self.is_asked = True
+            self.task.send(ReportTask(self.task_id))
+
+    def run(self, worker: str, began_us: int, now_us: int) -> None:
+        """Store that an agent reports a run of the task, which began at `began_us`."""
+        self.seen_us = now_us
+        self.worker = worker or self.worker
+        self.attempt = self.attempt or 1
+        if self.state != "canceling":
+            self.state = _RUNNING
+        if abs(self.started_us - began_us) > 1_000_000:
+            self.started_us = began_us
+
 
 class SampledTasks:
     """The tasks of which the monitor has received moves or runs, each with its latest state."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._records: OrderedDict[TaskId, _Record] = OrderedDict()
+        self._open: dict[TaskId, _Record] = {}
+        self._ended: OrderedDict[TaskId, _Record] = OrderedDict()
         self._changed: dict[TaskId, None] = {}
+        self._running: dict[TaskId, None] = {}
+        """the open tasks that the agents' reports since the last publication name as running"""
         self._asked: dict[bytes, TaskId | None] = {}
         """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         self._where: dict[bytes, tuple[TaskId, ActorRef, GraphId]] = {}
         """by short id of an open watched task: its id, the actor that explains it, and its graph"""
-        self._explained: set[bytes] = set()
-        """short ids of the tasks with an explanation that has not been published"""
+        self._updated: set[bytes] = set()
+        """short ids of the watched tasks with an explanation or a report that has not been published"""
         self.followed: set[TaskId] = set()
-        """tasks for which all moves are reported to the monitor"""
+        """tasks for which all moves are reported to the monitor: all open ones, and the watched ones"""
         self.moves = 0
 
     # Watched tasks
@@ -95,17 +155,18 @@ class SampledTasks:
     def ask(self, short_ids: Collection[bytes]) -> None:
         """Watch the tasks with these short ids, and no other task."""
         is_new = any(each not in self._asked for each in short_ids)
-        known = {public_id(task_id): task_id for task_id in self._records} if is_new else {}
+        records = (*self._open.values(), *self._ended.values()) if is_new else ()
+        known = {record.short_id: record.task_id for record in records}
         self._asked = {each: self._asked.get(each) or known.get(each) for each in short_ids}
         self._moves = {each: moves for each, moves in self._moves.items() if each in self._asked}
         self._where = {each: where for each, where in self._where.items() if each in self._asked}
-        self._explained.intersection_update(self._asked)
-        self.followed.update(task_id for task_id in self._asked.values() if task_id is not None)
+        self._updated.intersection_update(self._asked)
+        self.followed.clear()
+        self.followed.update(self._open, filter(None, self._asked.values()))
 
     def unknown(self) -> frozenset[bytes]:
         """Return the watched short ids that may belong to an open task for which no actor is known."""
-        records = {short_id: self._records.get(task_id) for short_id, task_id in self._asked.items() if task_id}
-        ended = {short_id for short_id, record in records.items() if record is not None and record.ended_us}
+        ended = {short_id for short_id, task_id in self._asked.items() if task_id in self._ended}
         return frozenset(self._asked.keys() - self._where.keys() - ended)
 
     def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask]]:
@@ -116,34 +177,28 @@ class SampledTasks:
 
     # Received
 
-    def add(self, moved: TaskMoved, now_us: int) -> None:
-        """Add a move of a task to the record of the task."""
+    def add(self, moved: TaskMoved, now_us: int) -> bool:
+        """Add a move of a task to the record of the task. Return whether the task was not among the open ones."""
         self.moves += 1
-        spec = moved.spec
-        record = self._records.get(spec.task_id)
+        spec, is_open = moved.spec, moved.state in _OPEN
+        task_id = spec.task_id
+        known = record = self._open.get(task_id)
         if record is None:
-            names = self._names
-            record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
+            self._ended.pop(task_id, None)  # it was submitted again
+            if is_open and not self._has_room(task_id):
+                return True
+            function = self._names.short(spec.function_id)
+            record = self._add(task_id, function, self._names.of_function(spec.function_id))
+        record.move(moved, self._names.of_worker(moved.worker), now_us)
         self._touch(record)
-        record.name, record.client_id, record.graph_id = spec.name, moved.client_id, spec.graph_id
-        record.owner, record.client_label = moved.owner, moved.client_label
-        record.state, record.reason = moved.state, moved.reason
-        if moved.event == SUBMITTED:
-            record.submitted_us = now_us
-        if moved.event == ASSIGNED:
-            record.attempt += 1
-        if moved.worker is not None:
-            record.worker = self._names.of_worker(moved.worker)
-        if moved.state not in _OPEN:
-            record.ended_us = now_us
-            self.followed.discard(spec.task_id)
-        if moved.result is not None:
-            record.measure(moved.result, now_us)
         if self._asked:
             self._add_move(record, moved, now_us)
+        if not is_open:
+            self._end(record)
+        return known is None
 
     def _add_move(self, record: _Record, moved: TaskMoved, now_us: int) -> None:
-        short_id = self._short(record)
+        short_id = record.short_id
         if short_id not in self._asked:
             return
         self._asked[short_id] = record.task_id
@@ -151,7 +206,6 @@ class SampledTasks:
             self._where.pop(short_id, None)
         else:
             self._where[short_id] = record.task_id, moved.task, moved.spec.graph_id
-            self.followed.add(record.task_id)
         moves = self._moves.setdefault(short_id, [])
         if len(moves) < MOVES_MOST:
             reason = record.reason
@@ -162,81 +216,154 @@ class SampledTasks:
         for short_id, task in waiting.items():
             if short_id in self._asked:
                 self._asked[short_id] = task.task_id
-                self.followed.add(task.task_id)
                 self._where[short_id] = task.task_id, task.session, task.graph_id
-                if task.task_id not in self._records:
+                if task.task_id not in self._open:
+                    self._ended.pop(task.task_id, None)
                     function = task.function_id
                     self._add(task.task_id, self._names.short(function), self._names.of_function(function))
 
     def explained(self, answer: ExplainResponse, address: str) -> None:
         """Store the explanation of what an open task waits for."""
-        record = self._records.get(answer.task_id)
-        if record is not None and not record.ended_us:
+        record = self._open.get(answer.task_id)
+        if record is not None:
             record.state, record.worker = answer.state or record.state, answer.worker or record.worker
             record.reason = answer.sentence.replace("ADDRESS", address)
-            self._explained.add(self._short(record))
+            self._updated.add(record.short_id)
 
-    def observe_run(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
-        """Store the run of a task from an agent's report, and follow the task."""
-        record = self._records.get(task_id)
+    def see_run(self, task_id: TaskId, worker: str, began_us: int, now_us: int) -> bool:
+        """Store that an agent reports a run of this task. Return False if the task is not in the sample.
+
+        Args:
+            worker: the name of the worker; empty if it is unknown.
+        """
+        record = self._open.get(task_id)
         if record is None:
-            record = self._add(task_id, function, function_name)
-        elif record.ended_us:
-            return  # it has ended since
-        if (record.state, record.worker) != ("running", worker):
+            return task_id in self._ended
+        before = record.state, record.worker, record.started_us
+        record.run(worker, began_us, now_us)
+        self._running[task_id] = None
+        if (record.state, record.worker, record.started_us) != before:
             self._touch(record)
-        record.state, record.worker = "running", worker
-        record.attempt = record.attempt or 1
-        if not record.started_us or abs(record.started_us - began_us) > 1_000_000:
-            record.started_us = began_us
-        self.followed.add(task_id)
+        if record.short_id in self._asked:
+            self._updated.add(record.short_id)
+        return True
+
+    def add_run(
+        self, task_id: TaskId, worker: str, began_us: int, now_us: int, function: bytes, function_name: str
+    ) -> bool:
+        """Add a task that is only known from an agent's report. Return False if there is no room for it."""
+        if not self._has_room(task_id):
+            return False
+        self._add(task_id, function, function_name)
+        return self.see_run(task_id, worker, began_us, now_us)
+
+    def _has_room(self, task_id: TaskId) -> bool:
+        return len(self._open) < OPEN_MOST or (bool(self._asked) and public_id(task_id) in self._asked)
 
     def _add(self, task_id: TaskId, function: bytes, function_name: str) -> _Record:
-        record = self._records[task_id] = _Record(task_id, function, function_name)
-        if len(self._records) > KEPT_MOST:
-            self._forget(self._records.popitem(last=False)[0])
+        record = self._open[task_id] = _Record(task_id, function, function_name)
+        self.followed.add(task_id)
+        self._limit()
         return record
 
+    def _limit(self) -> None:
+        while self._ended and len(self._open) + len(self._ended) > KEPT_MOST:
+            self._changed.pop(self._ended.popitem(last=False)[0], None)
+
     def _touch(self, record: _Record) -> None:
-        self._records.move_to_end(record.task_id)
         self._changed[record.task_id] = None
 
-    def _forget(self, task_id: TaskId) -> None:
+    def _end(self, record: _Record) -> None:
+        task_id = record.task_id
+        self._drop(task_id)
+        self._ended[task_id] = record
+        self._changed[task_id] = None
+        self._limit()
+
+    def _drop(self, task_id: TaskId) -> None:
+        """Remove an open task from the sample. The next list of open tasks does not name it."""
+        del self._open[task_id]
+        self._running.pop(task_id, None)
         self._changed.pop(task_id, None)
-        if task_id not in self._asked.values():
-            self.followed.discard(task_id)
+        self.followed.discard(task_id)
+
+    def drop_open(self) -> None:
+        """Remove all open tasks, because no viewer shows tasks, and their ends will not be reported."""
+        for task_id in list(self._open):
+            self._drop(task_id)
 
     # Published
 
-    def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return at most `SHOWN_MOST` of the tasks that changed since the last call, and the number that changed.
+    def items(self, is_first: bool, now_us: int, interval_ms: int) -> Shown:
+        """Return the tasks that changed since the last call, and the list of all open tasks.
 
-        With `is_first`, return at most `SHOWN_MOST` of all tasks.
+        With `is_first`, return at most `FIRST_MOST` of all tasks. `interval_ms`: the interval of the agents' reports.
         """
-        task_ids = list(self._records if is_first else self._changed)
+        self._drop_lost(now_us, interval_ms)
+        records = self._all() if is_first else [self._record(task_id) for task_id in self._changed]
         self._changed.clear()
-        records = [self._records[task_id] for task_id in task_ids]
-        if len(records) > SHOWN_MOST:
-            records.sort(key=lambda record: (record.state != "success", record.ended_us or record.started_us))
-        return [self._item(record) for record in records[-SHOWN_MOST:]], len(task_ids)
+        shown, n_left_out = self._chosen(records, FIRST_MOST if is_first else SHOWN_MOST)
+        for record in shown:
+            record.is_published = not record.ended_us
+            record.ask_when_submitted()
+        tasks = [self._item(record) for record in shown]
+        return [*tasks, self._runs(interval_ms)], len(tasks), len(tasks) + n_left_out
+
+    def _all(self) -> list[_Record]:
+        return [*self._ended.values(), *self._open.values()]
+
+    def _record(self, task_id: TaskId) -> _Record:
+        return self._open.get(task_id) or self._ended[task_id]
+
+    def _chosen(self, records: list[_Record], most: int) -> tuple[list[_Record], int]:
+        """Return the records to publish, and the number of those that are left out for good."""
+        ends = [record for record in records if record.is_published and record.ended_us]
+        others = [record for record in records if not (record.is_published and record.ended_us)]
+        others.sort(key=_rank)
+        n_left_out = 0
+        for record in others[:-most]:
+            if record.ended_us:
+                n_left_out += 1
+            else:
+                self._touch(record)
+        return [*ends, *others[-most:]], n_left_out
+
+    def _runs(self, interval_ms: int) -> StateRuns:
+        running, self._running = self._running, {}
+        others = (record.short_id for record in self._open.values() if record.task_id not in running)
+        return StateRuns(b"".join(self._open[each].short_id for each in running), b"".join(others), interval_ms)
+
+    def _drop_lost(self, now_us: int, interval_ms: int) -> None:
+        """Drop the open tasks whose ends will not be reported.
+
+        Their actors had ended before the last publication. Tasks without a known actor are dropped when no agent
+        reports them any longer, and no viewer watches them.
+        """
+        oldest_us = now_us - unseen_after_us(interval_ms)
+        lost = []
+        for task_id, record in self._open.items():
+            if record.task is None:
+                is_lost = record.seen_us < oldest_us and record.short_id not in self._asked
+            else:
+                is_lost = record.has_stopped
+                record.has_stopped = record.task.is_stopped()
+            if is_lost:
+                lost.append(task_id)
+        for task_id in lost:
+            self._drop(task_id)
 
     def of_task(self, short_id: bytes, is_first: bool) -> list[StateTask | StateMove]:
         """Return a watched task and its new moves; empty if `is_first` is False and the task has not changed."""
         task_id = self._asked.get(short_id)
-        record = None if task_id is None else self._records.get(task_id)
+        record = None if task_id is None else self._open.get(task_id) or self._ended.get(task_id)
         moves = self._moves.pop(short_id, [])
-        is_new = is_first or moves or short_id in self._explained
-        self._explained.discard(short_id)
+        is_new = is_first or moves or short_id in self._updated
+        self._updated.discard(short_id)
         return [self._item(record), *moves] if record is not None and is_new else []
-
-    def _short(self, record: _Record) -> bytes:
-        if not record.short_id:
-            record.short_id = public_id(record.task_id)
-        return record.short_id
 
     def _item(self, record: _Record) -> StateTask:
         return StateTask(
-            self._short(record),
+            record.short_id,
             record.name,
             record.function,
             record.function_name,
@@ -254,7 +381,15 @@ class SampledTasks:
             record.reason,
             record.owner,
             record.client_label,
+            record.seen_us,
         )
+
+
+def _rank(record: _Record) -> tuple[int, int]:
+    """Return the rank of a task, which is published if it is among the highest ranks: failed before open ones."""
+    if record.state == "success":
+        return 0, record.ended_us
+    return (2, record.ended_us) if record.ended_us else (1, record.seen_us)
 
 
 def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:

@@ -229,6 +229,7 @@ class ClientSession(Session):
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
+        self._mark_time()
         specs = self._unknown(self._without_graphs(batch))
         if self._held or self._owner.has_quota:
             held = len(self._held)
@@ -474,8 +475,6 @@ class ClientSession(Session):
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._note_heartbeat(batch[-1].sent_ns)
-        directory = self._services.directory
-        directory.attempt_times.mark(directory.next_attempt, self.now())
         if not (batch[-1].has_unsent or self._peer.pipe.arriving_bytes):
             self._end_resubmission()
         for heartbeat in batch:
@@ -568,8 +567,9 @@ class ClientSession(Session):
         wanted = backlog.wants_tasks
         if wanted:
             for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
-                if any(public_id(row) in wanted for row in row_ids(task_id, self._tasks.ranges.get(task_id, 0))):
-                    task.send(ReportTask())
+                for row in row_ids(task_id, self._tasks.ranges.get(task_id, 0)):
+                    if public_id(row) in wanted:
+                        task.send(ReportTask(row))
             for each in islice(waiting.open_tasks(), SEARCHED_MOST):
                 if each.task_id not in self._tasks and (short_id := public_id(each.task_id)) in wanted:
                     backlog.asked_waiting[short_id] = WatchedTask(

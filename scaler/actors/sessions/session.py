@@ -94,6 +94,7 @@ class Session(Actor):
 
     def _note_heartbeat(self, sent_ns: int) -> None:
         self._last_received_at = self.now()
+        self._mark_time()
         if self._last_beat_ns < sent_ns:
             if self._last_beat_ns:
                 seconds = (sent_ns - self._last_beat_ns) / 1e9
@@ -102,6 +103,11 @@ class Session(Actor):
                 else:
                     self._first_beat_seconds = seconds
             self._last_beat_ns = sent_ns
+
+    def _mark_time(self) -> None:
+        """Mark the time, from which ages of tasks are computed."""
+        directory = self._services.directory
+        directory.attempt_times.mark(directory.next_attempt, self.now())
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         if self._silence_timer is not None:

@@ -93,6 +93,9 @@ class TaskActor(Actor):
 
     _adopted = -1
 
+    _first_attempt: int | None = None
+    """the first attempt of the task; None while the present attempt is the first"""
+
     _is_unstarted = False
     """whether the task was submitted before, and this scheduler knows that it did not start"""
 
@@ -401,6 +404,7 @@ class TaskActor(Actor):
             adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
             return
         self._offer = None
+        self._keep_first_attempt()
         self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
         self._context.has_started = True
         self._count_at_worker(self._spec.rows or 1)
@@ -525,14 +529,20 @@ class TaskActor(Actor):
             explain_unassigned(question, self._state, self._tries)
 
     @handles(ReportTask)
-    def _report_task(self, _ask: ReportTask) -> None:
-        self._report_move(SEEN, None, self._worker)
+    def _report_task(self, asked: ReportTask) -> None:
+        row, first = row_of(self._spec, asked.task_id), self._first_attempt
+        of_rows = None if row is None else part_of(self._spec, row, 1)
+        times = self._context.directory.attempt_times
+        age_seconds = times.seconds_since_at_most(self._attempt if first is None else first, self.now())
+        self._send_moved(
+            SEEN, states.shown_state(self._state), self._worker, "", of_rows=of_rows, age_seconds=age_seconds
+        )
 
     def _report_if_followed(
         self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None
     ) -> None:
-        followed = self._context.events.followed or ()
-        if any(row in followed for row in row_ids(self._spec.task_id, self._spec.rows)):
+        followed, spec = self._context.events.followed or (), self._spec
+        if any(row in followed for row in row_ids(spec.task_id, spec.rows)) if spec.rows else spec.task_id in followed:
             self._report_move(event, result, worker)
 
     def _report_move(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
@@ -550,18 +560,24 @@ class TaskActor(Actor):
         reason: str,
         result: RunResult | None = None,
         of_rows: Task | None = None,
+        age_seconds: float = 0.0,
     ) -> None:
         context, spec, attempt = self._context, of_rows or self._spec, self._attempt
         if context.events.listener is not None:
-            what = (event, state, attempt, worker, reason, result, context.owner.name, context.label)
+            what = (event, state, attempt, worker, reason, result, context.owner.name, context.label, age_seconds)
             context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
 
     def _report_ready_again(self, goes_first: bool) -> None:
+        self._keep_first_attempt()
         # A new attempt also after a restart of the balancer: an assignment of the old one may still arrive.
         self._attempt = self._context.next_attempt()
         self._report_ready(goes_first, False)
         if self._wanted is not None:
             self._explain(self._wanted)
+
+    def _keep_first_attempt(self) -> None:
+        if self._first_attempt is None:
+            self._first_attempt = self._attempt
 
     def _report_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec

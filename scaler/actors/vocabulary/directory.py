@@ -7,6 +7,7 @@ leave at once, so no operation on one peer iterates over all peers.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
@@ -29,9 +30,9 @@ BACK_SECONDS = 2.5
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
-MARKS_MOST = 1024
+MARKS_MOST = 4096
 """When this number of marks is reached, marks that are too close to the mark before (`PRECISION`) are dropped."""
-PRECISION = 0.02
+PRECISION = 0.005
 """The least time between two neighbouring marks that are both kept, as a share of the age of the later mark."""
 
 KNOWN_MOST = 200_000
@@ -79,8 +80,17 @@ class AttemptTimes:
 
     def seconds_since(self, attempt: int, now: float) -> float:
         """Return how many seconds old an attempt is at least; 0 if the attempt is newer than the last mark."""
-        after = next((at for number, at in self._marks if is_later(number, attempt)), now)
-        return now - after
+        marks, place = self._marks, self._place(attempt)
+        return now - marks[place][1] if place < len(marks) else 0.0
+
+    def seconds_since_at_most(self, attempt: int, now: float) -> float:
+        """Return how many seconds old an attempt is at most; 0 if the attempt is older than all marks."""
+        place = self._place(attempt)
+        return now - self._marks[place - 1][1] if place else 0.0
+
+    def _place(self, attempt: int) -> int:
+        """Return the position of the first mark that is newer than an attempt."""
+        return bisect_left(self._marks, True, key=lambda mark: is_later(mark[0], attempt))
 
 
 class Directory:

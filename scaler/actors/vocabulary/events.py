@@ -67,6 +67,8 @@ class TaskMoved:
     """the name of the owner of the task; a nested task has the owner of its parent; empty if the owner has no name"""
     client_label: str = ""
     """the label of the root client of the task"""
+    age_seconds: float = 0.0
+    """only with `SEEN`: the time since the submission of the task, within about two seconds; 0 if unknown"""
 
 
 @message

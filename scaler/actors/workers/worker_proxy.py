@@ -12,6 +12,7 @@ from dataclasses import replace
 from enum import Enum
 
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
+from scaler.actors.messages.monitor import ReportTask, ReportTaskOf
 from scaler.actors.messages.outputs import RunsPrinted
 from scaler.actors.messages.peers import (
     CloseWorker,
@@ -62,7 +63,7 @@ from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, RunState, TaskStatus
-from scaler.wire.messages.rows import part_of, row_id, row_ids, rows_of
+from scaler.wire.messages.rows import part_of, row_id, row_ids, row_of, rows_of
 from scaler.wire.messages.worker import (
     RecallRequest,
     RecallResponse,
@@ -505,6 +506,15 @@ class WorkerProxy(Actor):
     def _overdue(self, overdue: AnswerOverdue) -> None:
         if any(asked is overdue.asked for asked in self._questions):
             self._explain_run(overdue.asked)
+
+    @handles(ReportTaskOf)
+    def _report_task_of(self, asked: ReportTaskOf) -> None:
+        task_id = asked.task_id
+        run = self._runs.get(task_id) or next(
+            (run for run in self._runs.values() if run.spec.rows and row_of(run.spec, task_id) is not None), None
+        )
+        if run is not None:
+            run.task.send(ReportTask(task_id))
 
     def _explain_run(self, asked: ExplainRun, where: RunStatus | None = None) -> None:
         self._questions = [each for each in self._questions if each is not asked]

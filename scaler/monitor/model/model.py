@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from scaler.monitor.model.history import GAP, SERIES, History
 from scaler.monitor.model.jobs import JobRates
 from scaler.monitor.model.rates import RateMeter, Rates, by_outcome
+from scaler.monitor.model.tasks import KeptTasks
 from scaler.monitor.model.workers import ProcessorView, Stuck, WorkerView, processors_of, workers_of
 from scaler.texts import signature
 from scaler.wire.messages.columns import Batch
@@ -35,17 +36,15 @@ from scaler.wire.messages.monitor import (
     StateNode,
     StateObject,
     StateProcessors,
+    StateRuns,
     StateScheduler,
     StateTask,
     StateVerdict,
     StateWaiting,
 )
-from scaler.wire.messages.vocabulary import SUCCESS
 
 SILENT_SECONDS = 3.0
 """The silence after which viewers report the scheduler as silent. The scheduler sends its state each second."""
-TASKS_MOST = 10_000
-"""The most single tasks that are kept. Tasks that succeeded are dropped first."""
 RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
@@ -109,7 +108,7 @@ class Model:
         self.job_rates = JobRates()
         self.meter = RateMeter()
         self.failures: dict[bytes, StateFailure] = {}
-        self.tasks: dict[bytes, StateTask] = {}
+        self.tasks = KeptTasks()
         self.moves: dict[bytes, deque[StateMove]] = {}
         self.output: dict[bytes, deque[StateLine]] = {}
         """The last output lines of each task that a viewer shows, by the short id of the task."""
@@ -124,6 +123,7 @@ class Model:
         return {
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
+            StateRuns: self._on_runs,
             StateMove: self._on_moves,
             StateLine: self._on_lines,
             StateNode: self._on_nodes,
@@ -151,6 +151,7 @@ class Model:
         if head.scheduler != self.scheduler_id:
             self._switch_scheduler(head)
         self.received_at, self.received_us = now, max(head.time_us, self.received_us)
+        self.tasks.tick(head.time_us)
         if news.missed:
             self.missed += news.missed
             self._pages.pop(news.topic, None)  # the rest of this snapshot was lost
@@ -204,7 +205,7 @@ class Model:
             "canceled": ended.get("canceled", 0.0),
             "open": self.open_tasks,
             "workers": self.worker_count,
-            "busy": self.busy,
+            "busy": GAP if self.busy is None else self.busy,
             "cpu": scheduler.cpu_permille / 1000,
             "lag": scheduler.lag_us / 1e6,
             "lag_most": scheduler.lag_most_us / 1e6,
@@ -254,17 +255,14 @@ class Model:
         _cut(self.failures, FAILURES_MOST)
 
     def _on_tasks(self, batch: Batch[StateTask]) -> None:
+        self.tasks.take(batch, self.received_us)
         for task in batch:
-            self.tasks.pop(task.task, None)
-            self.tasks[task.task] = task
             if task.function_name:
                 self._names.setdefault(task.function, task.function_name)
-        excess = len(self.tasks) - TASKS_MOST
-        if excess > 0:
-            succeeded = (name for name, task in self.tasks.items() if task.state == SUCCESS)
-            for name in list(islice(succeeded, excess)):
-                del self.tasks[name]
-            _cut(self.tasks, TASKS_MOST)
+
+    def _on_runs(self, batch: Batch[StateRuns]) -> None:
+        for runs in batch:
+            self.tasks.take_runs(runs, self.received_us)
 
     def _on_events(self, batch: Batch[StateEvent]) -> None:
         """Add the events that are new. Each message of the scheduler repeats the last events."""
@@ -299,7 +297,7 @@ class Model:
         picture.history, picture.meter = deepcopy(self.history), copy(self.meter)
         picture.job_rates = deepcopy(self.job_rates)
         picture.stuck, picture.events = copy(self.stuck), self.events.copy()
-        picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
+        picture.failures, picture.tasks, picture.heads = dict(self.failures), self.tasks.copy(), dict(self.heads)
         picture.moves = {task: moves.copy() for task, moves in self.moves.items()}
         picture.output = {task: lines.copy() for task, lines in self.output.items()}
         picture.nodes = {graph: dict(nodes) for graph, nodes in self.nodes.items()}
@@ -344,9 +342,10 @@ class Model:
         return len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
 
     @property
-    def busy(self) -> int:
-        """The number of workers that execute a task."""
-        return sum(worker.is_busy for worker in self.workers)
+    def busy(self) -> int | None:
+        """The number of workers that execute a task; None if the agents of most workers have not reported yet."""
+        known = [worker for worker in self.workers if worker.flags is not None]
+        return sum(worker.is_busy for worker in known) if 2 * len(known) >= len(self.workers) else None
 
     @property
     def left_seconds(self) -> float | None:

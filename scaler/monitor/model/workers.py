@@ -104,7 +104,8 @@ def workers_of(agent: StateAgent, queue_size: int) -> Iterator[WorkerView]:
             continue
         cpu, sent, queued, suspended, flags, rss, function, running_ms, ended = rows[position]
         free = max(0, queue_size - sent) if queue_size else None
-        load = (free, cpu, sent, queued, suspended, flags, rss)
+        process = (cpu, rss) if rss else (None, None)  # tasks run in threads, or in processes of an engine
+        load = (free, process[0], sent, queued, suspended, flags, process[1])
         yield WorkerView(key, name, agent.host, agent, *load, function if any(function) else b"", running_ms, ended)
 
 

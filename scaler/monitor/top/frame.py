@@ -171,7 +171,7 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: TopView, moment: Frame
     now = "paused" if view.is_paused else "live" if view.cadence == 1 else f"live, each {view.cadence:g}s"
     clock = units.clock(model.received_us)
     word = parts[1]
-    busy = f"{model.busy}/{model.worker_count} busy"
+    busy = f"{units.count(model.busy)}/{model.worker_count} busy"
     short = [part.partition(": no worker")[0] for part in parts]
     tails: tuple[list[str], ...] = [f"{clock} {now}"], [clock], []
     choices = [
@@ -202,7 +202,7 @@ def _total_parts(model: Model, view: TopView, moment: FrameInput, table: Table |
     count = f"Total {model.worker_count} worker(s)"
     if view.filter and table is not None:
         count = f"{len(table.subjects)} of {table.total} with {view.filter!r}"
-    parts = [count + ("" if word == NO_WORKERS else f", {model.busy} busy")]
+    parts = [count + ("" if word == NO_WORKERS else f", {units.count(model.busy)} busy")]
     if word == IDLE:
         since = found.idle_since_us
         parts.append(f"idle: nothing open since {units.clock(since)}" if since else "idle: nothing is open")

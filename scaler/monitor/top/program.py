@@ -163,7 +163,10 @@ class TopProgram:
             return True
         if not press(self._view, key, self._shown()):
             return False
-        self._subscriber.set_topics(self._topics())
+        topics = self._topics()
+        if not any(map(topic_of, self._view.details)):
+            self._model.tasks.drop_open()
+        self._subscriber.set_topics(topics)
         return True
 
     def _topics(self) -> set[str]:

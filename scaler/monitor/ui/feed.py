@@ -23,10 +23,10 @@ from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
 
 logger = logging.getLogger(__name__)
 
-ALWAYS = frozenset(
-    {"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs", "jobs"}
-)
+ALWAYS = frozenset({"scheduler", "workers", "clients", "functions", "bins", "failures", "events", "graphs", "jobs"})
 """Topics that are always subscribed to, so that their past is known when a page is opened."""
+TASKS = "tasks"
+"""The topic of single tasks, which only some pages show: with a subscriber, each task costs the scheduler more."""
 LOST = 2
 """The value of `StateAgent.is_leaving` for an agent whose connection is lost."""
 DEPARTED_SECONDS_MOST = 3600.0
@@ -145,13 +145,19 @@ class Feed:
     def set_topics(self, who: object, topics: frozenset[str]) -> None:
         """Subscribe to further topics for the listener `who`, in place of the listener's previous topics."""
         self._wanted[who] = topics
-        self._subscriber.set_topics(self.topics)
+        self._subscribe()
 
     def leave(self, who: object) -> None:
         """Remove a listener."""
         self._listeners.pop(who, None)
         self._wanted.pop(who, None)
-        self._subscriber.set_topics(self.topics)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        topics = self.topics
+        if TASKS not in topics and TASKS in self._subscriber.topics:
+            self.state.model.tasks.drop_open()
+        self._subscriber.set_topics(topics)
 
     @property
     def topics(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from scaler.monitor import units
 from scaler.monitor.model.functions import mean_us, percentile_us, run_counts
 from scaler.monitor.model.jobs import OPEN, PAUSED, state_of
 from scaler.monitor.model.remaining import wanted_by_capabilities
+from scaler.monitor.model.tasks import UNSEEN
 from scaler.monitor.views.field_types import BAR, BYTES, CLOCK, COUNT, NAME, SECONDS, STATE, TEXT, WAIT
 from scaler.monitor.views.view import (
     BAD,
@@ -144,10 +145,12 @@ FUNCTIONS = View(
 
 def _duration(state: ViewState, task: StateTask) -> float | None:
     """Return how long the last run of a task took, or takes so far; None if it is unknown."""
-    if task.duration_us:
-        return task.duration_us / 1e6
-    is_running = bool(task.started_us) and not task.ended_us and word_of(task.state) == "running"
-    return max(0, state.model.received_us - task.started_us) / 1e6 if is_running else None
+    return state.model.tasks.ran_us(task) / 1e6 or None
+
+
+def _seen(state: ViewState, task: StateTask) -> float | None:
+    tasks = state.model.tasks
+    return tasks.seen_us(task) / 1e6 if tasks.state_of(task) == UNSEEN else None
 
 
 def _waited(state: ViewState, task: StateTask) -> float | None:
@@ -195,8 +198,10 @@ TASKS = View(
     "tasks", "task", "Tasks", lambda state: reversed(state.model.tasks.values()), lambda each: each.task,
     (
         Field("name", NAME, _task_name, "Task", "the name of the task, or of its function", "task", key="n"),
-        Field("state", STATE, lambda _, each: word_of(each.state), "State",
-              "waiting, running, canceling, success, failed or canceled", width=9, key="s"),
+        Field("state", STATE, lambda state, each: word_of(state.model.tasks.state_of(each)), "State",
+              "waiting, queued (at its worker), running, unseen, canceling, success, failed, canceled", width=9,
+              key="s"),
+        fact("seen", CLOCK, _seen, "Last seen", "when its agent last reported its run, if that was some time ago"),
         fact("reason", TEXT, _why, "Why", "why it waits or failed, in words", "why"),
         hidden("function", NAME, _function_name, "Function", "its function",
                link=("functions", lambda _, each: each.function)),

@@ -71,6 +71,8 @@ INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 - `TASK_LOCK`: the task is blocked and holds no slot
 - `REPORTS`: only of workers: the task has recently reported its progress
 """
+UNSEEN_SECONDS = 10.0
+"""The time after which a run that no agent's report names any longer is not shown as running."""
 ENDED, SENT, RECEIVED = range(3)
 """The values of `StateCount.group`, in this order: counts of ended tasks, of sent items, and of received items."""
 
@@ -78,6 +80,14 @@ ENDED, SENT, RECEIVED = range(3)
 def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
     """Return the rows of a message. An incomplete row at its end is ignored."""
     return row.iter_unpack(packed[: len(packed) // row.size * row.size])
+
+
+def unseen_after_us(interval_ms: int) -> int:
+    """Return `UNSEEN_SECONDS`, or the time of three reports if that is longer, in microseconds.
+
+    `interval_ms`: the time between two reports of an agent.
+    """
+    return max(int(1e6 * UNSEEN_SECONDS), 3000 * interval_ms)
 
 
 @travels(SCHEDULER_TO_MONITOR)
@@ -264,6 +274,16 @@ class StateTask:
     reason: Reason = ""
     owner: Text = ""
     client_label: Text = ""
+    seen_us: U64 = 0
+
+
+@travels(SCHEDULER_TO_MONITOR)
+class StateRuns:
+    """All open tasks of the sample, and those that agents report as running. Sent last on the topic `tasks`."""
+
+    running: Bytes = b""
+    others: Bytes = b""
+    interval_ms: U32 = 0
 
 
 @travels(SCHEDULER_TO_MONITOR)

@@ -4,7 +4,7 @@ import pytest
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.values import NodeValues
-from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, AgentWatch, run_statuses
+from scaler.agent.watch import LEAST_SECONDS, AgentWatch, run_statuses
 from scaler.executors.messages import ProcessNow, WorkersView
 from scaler.ids import ObjectId, TaskId
 from scaler.store.host_share import HostShare
@@ -35,13 +35,12 @@ def test_paused_workers_are_counted() -> None:
     assert watch.report(WorkersView([]), 2.0, 0).held_workers == 0
 
 
-def test_a_report_with_too_many_runs_names_the_earliest_ones(watch: AgentWatch) -> None:
+def test_a_report_names_all_runs_and_the_earliest_ones_first(watch: AgentWatch) -> None:
     watch.request(1000, WatchedPart.RUNS)
-    tasks = [RunTask(TaskId(n.to_bytes(16, "big")), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in range(RUNS_MOST + 5)]
+    tasks = [RunTask(TaskId(n.to_bytes(16, "big")), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in range(300)]
     view = WorkersView([ProcessNow(0, 0, task, float(number), False) for number, task in enumerate(tasks)])
     runs = list(RUN_ROW.iter_unpack(watch.report(view, 1.0, 0).runs))
-    assert [run[0] for run in runs] == [task.task_id for task in tasks[:4:-1]]
-    assert len(runs) == RUNS_MOST
+    assert [run[0] for run in runs] == [task.task_id for task in reversed(tasks)]
 
 
 def test_a_report_with_too_many_functions_sums_up_the_shortest_ones(

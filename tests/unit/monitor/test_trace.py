@@ -14,7 +14,7 @@ from scaler.monitor import trace
 from scaler.monitor.record import record
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.trace import RUNS, WAITS, Trace
-from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
+from scaler.wire.messages.monitor import StateGraph, StateNode, StateRuns, StateTask
 from tests.support import monitored
 from tests.support.monitored import NOON_US
 
@@ -96,11 +96,24 @@ def test_nested_tasks_of_a_blocked_task_are_drawn_in_a_second_lane(tmp_path: Pat
 
 def test_runs_and_waits_that_have_not_ended_extend_to_the_end_of_the_trace(tmp_path: Path) -> None:
     events = read(
-        received(task(1, 2000, 0), task(2, 0, 0, submitted=3000, worker="", state="inactive")), tmp_path / "t"
+        received(
+            task(1, 2000, 0, seen_us=NOON_US + 9_000_000), task(2, 0, 0, submitted=3000, worker="", state="inactive")
+        ),
+        tmp_path / "t",
     )
     (run,) = of(events, "X")
     assert run["dur"] == 8_000_000
     assert of(events, "e")[0]["ts"] == NOON_US + 10_000_000
+
+
+def test_a_run_that_no_agent_reports_any_longer_ends_at_its_last_report(tmp_path: Path) -> None:
+    run = task(1, 2000, 0, seen_us=NOON_US + 4_000_000)
+    made = received(run, seconds=5)
+    made.take(monitored.news("tasks", StateRuns(run.task, b"", 2000), time_us=NOON_US + 6_000_000))
+    made.take(monitored.news("tasks", StateRuns(b"", run.task, 2000), time_us=NOON_US + 16_000_000))
+    assert of(read(made, tmp_path / "t"), "X")[0]["dur"] == 14_000_000, "the last report may be late"
+    made.take(monitored.news("tasks", StateRuns(b"", run.task, 2000), time_us=NOON_US + 17_000_000))
+    assert of(read(made, tmp_path / "t"), "X")[0]["dur"] == 4_000_000
 
 
 def test_nodes_of_a_graph_have_arrows(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from scaler.monitor.views.view import View
 Layout = Callable[[FeedState, PageRequest, SentState, float], dict[str, Any]]
 LAYOUTS: dict[str, tuple[Layout, frozenset[str]]] = {
     "live": (live, frozenset()),
-    "stream": (stream, frozenset()),
+    "stream": (stream, frozenset({"tasks"})),
     "memory": (memory, frozenset({"objects"})),
     "settings": (lambda *_: {}, frozenset()),
 }
@@ -44,11 +44,14 @@ def topics(request: PageRequest) -> frozenset[str]:
         return frozenset()
     if not identity:
         return view.needed_topics - ALWAYS
+    is_own = view.detail_topic.endswith("/")
     try:
-        key = request.short_id if view.detail_topic.endswith("/") else identity
+        key = request.short_id if is_own else identity
     except PageMissingError:
         return frozenset()
-    return frozenset(filter(None, [*view.needed_topics, view.topic_of(key)])) - ALWAYS
+    rows = {topic for part in view.parts if part.view for topic in VIEWS[part.view].needed_topics if topic[-1] != "/"}
+    own = () if is_own else view.needed_topics
+    return frozenset(rows.union(filter(None, [view.topic_of(key)]), own)) - ALWAYS
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaler.monitor.model.tasks import RUNNING
+from scaler.monitor.model.workers import SEEN_SECONDS
 from scaler.monitor.ui.bins import POINTS
 from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.page_request import PageRequest, SentState
@@ -81,25 +83,37 @@ def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int
 
 
 def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
-    """Return the running tasks of these workers that are long enough to be drawn singly."""
-    now = state.model.received_us / 1e6
-    return [
-        ["", state.model.function_name(each.function), "running", each.name, now - each.running_ms / 1000, 0]
-        for each in state.model.workers
-        if each.key in keys and each.is_busy and each.running_ms >= WIDE_BINS * step * 1000
-    ]
+    """Return the running tasks of these workers that are long enough to be drawn singly.
+
+    A task of a silent worker ends where the worker was last heard of.
+    """
+    found: list[list[Any]] = []
+    for each in state.model.workers:
+        if each.key in keys and each.is_busy and each.running_ms >= WIDE_BINS * step * 1000:
+            at = state.model.received_us / 1e6
+            is_silent = each.seen_seconds > SEEN_SECONDS
+            at -= each.seen_seconds if is_silent else 0
+            name = state.model.function_name(each.function)
+            found.append(["", name, "running", each.name, at - each.running_ms / 1000, at if is_silent else 0])
+    return found
 
 
 def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> list[list[Any]]:
-    """Return the sampled tasks of these workers that are long enough to be drawn singly."""
+    """Return the sampled tasks of these workers that are long enough to be drawn singly, except those that run now.
+
+    An open task that no agent reports any longer ends at the last report.
+    """
     least_us = WIDE_BINS * step * 1_000_000
     found: list[list[Any]] = []
-    for task in reversed(state.model.tasks.values()):
-        started, ended = task.started_us, task.ended_us or state.model.received_us
+    tasks = state.model.tasks
+    for task in reversed(tasks.values()):
+        if tasks.state_of(task) == RUNNING:
+            continue  # see `running`
+        started, ended = task.started_us, task.ended_us or tasks.seen_us(task)
         if not started or ended - started < least_us or ended < first * 1_000_000 or task.worker not in workers:
             continue
         name = task.name or task.function_name
-        found.append([task.task.hex(), name, word_of(task.state), task.worker, started / 1e6, task.ended_us / 1e6])
+        found.append([task.task.hex(), name, word_of(tasks.state_of(task)), task.worker, started / 1e6, ended / 1e6])
         if len(found) >= TASKS_MOST:
             break
     return found

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scaler.actors.vocabulary.events import TaskMoved
-from scaler.actors.vocabulary.task_states import FINISHED
+from scaler.actors.vocabulary.task_states import ADOPTED, FINISHED, Event
 from scaler.ids import ClientId, ObjectId, TaskId
-from scaler.kit import Actor, Dispatcher
+from scaler.kit import Actor, ActorRef, Dispatcher
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import OUTCOMES
@@ -35,3 +35,21 @@ def ended() -> Move:
         return TaskMoved(task, spec, ClientId(b"c" * 16), FINISHED, OUTCOMES[status], 1, None, "", result)
 
     return move
+
+
+@pytest.fixture
+def moved() -> Move:
+    """Return a move of an open task: `moved(3, state="canceling")` is one of task 3."""
+    dispatcher = Dispatcher(lambda: 0.0)
+
+    def move(number: int, event: Event = ADOPTED, state: str = "running") -> Any:
+        spec = Task(task_id(number), FUNCTION_ID, b"", b"", 0, "", b"", 0)
+        return TaskMoved(dispatcher.spawn(Actor()), spec, ClientId(b"c" * 16), event, state, 1, None, "")
+
+    return move
+
+
+def mail_of(actor: ActorRef) -> list[Any]:
+    """Return the mail that waits for an actor."""
+    mailbox = actor._mailbox
+    return list(mailbox) if isinstance(mailbox, list) else []

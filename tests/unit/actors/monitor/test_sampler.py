@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.monitor.names import Names
-from scaler.actors.monitor.sampler import ALL_BELOW, SOME_ABOVE, STEPS_MOST, Sampler
+from scaler.actors.monitor.sampler import ALL_BELOW, NEW_MOST, SOME_ABOVE, Sampler
 from scaler.actors.monitor.tasks import SampledTasks
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.vocabulary.events import EVERY_TASK, Events
+from scaler.ids import TaskId
 from tests.support.simulation import FUNCTION_ID
+from tests.unit.actors.monitor.conftest import Move, task_id
 
 
 @pytest.fixture
@@ -35,19 +37,32 @@ def test_the_sampler_follows_all_tasks_while_few_end(sampler: Sampler, events: E
     assert followed == [True, True, True, False, False, True]
 
 
-def test_very_many_transitions_between_two_looks_end_the_following_of_all_tasks(
+def test_very_many_new_tasks_between_two_looks_end_the_following_of_all_tasks(
     sampler: Sampler, events: Events, tasks: SampledTasks
 ) -> None:
     sampler.look(0.0, wants_sample=True, wants_some=False)
-    for _ in range(STEPS_MOST - 1):
-        sampler.count_step()
+    for _ in range(NEW_MOST - 1):
+        sampler.count_new()
     assert events.followed is EVERY_TASK
-    sampler.count_step()
+    sampler.count_new()
     assert events.followed is tasks.followed
 
 
 def test_no_task_is_followed_without_viewers(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     sampler.look(0.0, wants_sample=False, wants_some=True)
     assert events.followed is tasks.followed
+    tasks.add_run(TaskId(b"t" * 16), "worker", 1, 2, b"function", "price")
+    assert TaskId(b"t" * 16) in tasks.followed
     sampler.look(1.0, wants_sample=False, wants_some=False)
     assert events.followed is None
+    assert not tasks.followed, "their ends are not reported"
+
+
+def test_open_tasks_stay_followed_when_not_all_tasks_are(
+    sampler: Sampler, events: Events, tasks: SampledTasks, moved: Move
+) -> None:
+    sampler.look(0.0, wants_sample=True, wants_some=False)
+    tasks.add(moved(1), 5)
+    events.ended[0] += 10 * SOME_ABOVE
+    sampler.look(1.0, wants_sample=True, wants_some=False)
+    assert events.followed == {task_id(1)}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunFound
+from scaler.actors.messages.monitor import ReportTask
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -29,11 +30,13 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.retries import NOT_RETRIED
 from scaler.actors.tasks.task import TaskActor
+from scaler.actors.vocabulary.events import SEEN, TaskMoved
 from scaler.actors.vocabulary.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import pack, row_ids
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 from tests.support.services import services
@@ -527,3 +530,35 @@ def test_an_awaited_task_that_is_ready_again_notifies_the_balancer_that_it_is_aw
     scene.tell(RunRecalled(1))
     ready, waiting = scene.balancer.take()
     assert (type(ready), waiting.question, waiting.task) == (TaskReady, question, scene.task)
+
+
+def test_a_task_that_is_asked_reports_its_state_and_its_age(scene: Scene, bench: Bench) -> None:
+    listener, listener_ref = bench.recorder()
+    scene.events.listen(listener_ref)
+    context = scene.actor._context
+    mark, next_attempt = context.directory.attempt_times.mark, context.next_attempt
+
+    def asked() -> tuple[str, str, float]:
+        scene.tell(ReportTask(TASK_ID))
+        moved = listener.take(TaskMoved)[-1]
+        return moved.event, moved.state, moved.age_seconds
+
+    assert asked() == (SEEN, "inactive", 0.0), "no time is known from before its submission"
+    mark(next_attempt, scene.actor.now())
+    scene.actor = TaskActor(PLAIN, context)
+    scene.task = bench.dispatcher.spawn(scene.actor)
+    bench.advance(7.0)
+    assert asked() == (SEEN, "inactive", 7.0)
+    mark(next_attempt, scene.actor.now())
+    scene.run_and(scene.actor._attempt, RunRecalled(scene.actor._attempt))
+    assert asked() == (SEEN, "inactive", 7.0), "the age is that of the task, not of its attempt"
+
+
+def test_a_range_that_is_asked_for_a_row_reports_that_row(bench: Bench) -> None:
+    first = TaskId(bytes(16))
+    scene = Scene(bench, Task(first, ObjectId(b"f" * 16), pack([b"a", b"b"]), b"", rows=2))
+    listener, listener_ref = bench.recorder()
+    scene.events.listen(listener_ref)
+    scene.tell(ReportTask(row_ids(first, 2)[1]))
+    (moved,) = listener.take(TaskMoved)
+    assert (moved.spec.task_id, moved.spec.rows, moved.spec.payload) == (row_ids(first, 2)[1], 0, b"b")

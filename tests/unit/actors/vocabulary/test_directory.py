@@ -138,6 +138,9 @@ def test_the_age_of_an_attempt_is_that_of_the_first_mark_after_it() -> None:
     times.mark(numbers.__next__, 15.0)
     assert second < first, "the numbers have wrapped around"
     assert [times.seconds_since(each, 20.0) for each in (first, second, third)] == [8.0, 8.0, 5.0]
+    assert [times.seconds_since_at_most(each, 20.0) for each in (first, second, third)] == [10.0, 10.0, 8.0]
+    assert times.seconds_since_at_most(next(numbers), 20.0) == 5.0
+    assert times.seconds_since_at_most(ATTEMPTS - 10, 20.0) == 0.0, "it is older than all marks"
 
 
 def test_ages_of_old_attempts_are_approximate() -> None:
@@ -148,9 +151,10 @@ def test_ages_of_old_attempts_are_approximate() -> None:
         times.mark(numbers.__next__, float(second))
     now = 50.0 * MARKS_MOST
     assert len(times._marks) < MARKS_MOST
-    for second, attempt in list(enumerate(attempts))[::97]:
+    for second, attempt in list(enumerate(attempts))[1::97]:
         age = now - second
-        assert 0.94 * age <= times.seconds_since(attempt, now) <= age
+        assert 0.98 * age <= times.seconds_since(attempt, now) <= age <= times.seconds_since_at_most(attempt, now)
+        assert times.seconds_since_at_most(attempt, now) <= 1.02 * age + 1
     assert times.seconds_since(attempts[-1], now) == 1.0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.adoption import AdoptRun
+from scaler.actors.messages.monitor import ReportTask, ReportTaskOf
 from scaler.actors.messages.peers import CloseWorker, ConnectionLost, DrainWorker, Resumed, StartOver, StopWorker
 from scaler.actors.messages.tasks import (
     AmountsChanged,
@@ -45,7 +46,7 @@ from scaler.wire.messages.accounts import account_of
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, RunState, TaskStatus
-from scaler.wire.messages.rows import pack
+from scaler.wire.messages.rows import pack, row_ids
 from scaler.wire.messages.vocabulary import CHILDREN
 from scaler.wire.messages.worker import (
     RecallRequest,
@@ -915,3 +916,17 @@ def test_a_held_run_of_a_lost_agent_has_not_started(scene: Scene, held: Recorder
     assert held.take()
     scene.tell(StopWorker(was_lost=True))
     assert scene.tasks[0].take()[1:] == [never_sent(1)]
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_the_task_of_a_run_reports_its_state_when_a_viewer_sees_the_run(bench: Bench, rows: int) -> None:
+    scene = Scene(bench)
+    scene.actor._takes_rows = True
+    first = TaskId(bytes(16))
+    spec = Task(first, SHORT, pack([b""] * rows), b"", rows=rows)
+    ready = TaskReady(scene.refs[0], spec, 1, goes_first=False)
+    scene.tell(AssignTasks([(ready, 0)]))
+    scene.tasks[0].messages.clear()
+    asked = row_ids(first, rows)[-1]
+    scene.tell(ReportTaskOf(asked), ReportTaskOf(TaskId(b"unknown".ljust(16))))
+    assert scene.tasks[0].take() == [ReportTask(asked)]

@@ -8,7 +8,7 @@ from scaler.executors.engines.call import ended
 from scaler.executors.engines.host_proxy import DropHostObjects, DropRun, SubmitRun
 from scaler.executors.engines.worker import EngineWorker
 from scaler.executors.inline.thread import TaskEnded
-from scaler.executors.messages import CachedObject, ForgetObjects, NeedObject, ObjectFound
+from scaler.executors.messages import CachedObject, ForgetObjects, NeedObject, ObjectFound, ReportRuns, WorkersView
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import Dispatcher
 from scaler.wire.messages.columns import Batch
@@ -62,6 +62,24 @@ def test_one_task_at_a_time_is_sent_to_the_host() -> None:
     bench.go_on()
     assert bench.reported(RunResult) == [first.attempt]
     assert bench.handed() == [second]
+
+
+def test_the_task_in_the_engine_is_reported_as_running() -> None:
+    bench = Bench()
+    first, second = bench.run(), bench.run()
+
+    def reported() -> list[RunTask | None]:
+        view = WorkersView()
+        bench.worker.notify(ReportRuns(view))
+        bench.go_on()
+        assert {(each.pid, each.is_waiting) for each in view.processes} == {(0, False)}
+        return [each.task for each in view.processes]
+
+    assert reported() == [first]
+    bench.handed()
+    bench.worker.send(TaskEnded(bench.hands[0].runner, ended(first, TaskStatus.SUCCESS, b"done")))
+    bench.go_on()
+    assert reported() == [second]
 
 
 def test_another_task_runs_while_the_client_of_a_task_only_waits() -> None:

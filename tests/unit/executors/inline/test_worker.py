@@ -15,7 +15,16 @@ from scaler.executors.inline.thread import (
     ThreadUnblocked,
 )
 from scaler.executors.inline.worker import InlineWorker
-from scaler.executors.messages import CachedObject, CollectionDue, ForgetObjects, NeedObject, ObjectFound, RunsNotHere
+from scaler.executors.messages import (
+    CachedObject,
+    CollectionDue,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ReportRuns,
+    RunsNotHere,
+    WorkersView,
+)
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import ActorRef, Dispatcher
 from scaler.pickling.serialization import DefaultSerializer, to_frames
@@ -58,7 +67,8 @@ class Thread:
 
 class Bench:
     def __init__(self) -> None:
-        self.dispatcher = Dispatcher(VirtualClock())
+        self.clock = VirtualClock()
+        self.dispatcher = Dispatcher(self.clock)
         self.link, self.cache = Recorder(), Recorder()
         self.threads: list[Thread] = []
         link, cache = self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.cache)
@@ -134,6 +144,24 @@ def test_one_thread_runs_all_tasks_that_do_not_wait(bench: Bench) -> None:
     bench.finish(second)
     assert bench.reports() == [("SUCCESS", first.task_id), ("SUCCESS", second.task_id)]
     assert len(bench.threads) == 1
+
+
+def test_a_worker_reports_the_task_that_it_executes_and_those_that_are_blocked(bench: Bench) -> None:
+    def reported() -> list[tuple[int, RunTask | None, float, bool]]:
+        view = WorkersView()
+        bench.worker.notify(ReportRuns(view))
+        assert bench.dispatcher.run()
+        return [(each.worker, each.task, each.ran_seconds, each.is_waiting) for each in view.processes]
+
+    assert reported() == []
+    parent = bench.task()
+    child = bench.task()
+    bench.clock.advance(2.0)
+    assert reported() == [(3, parent, 2.0, False)], "the queued task does not run"
+    bench.report(ThreadBlocked, parent)
+    assert reported() == [(3, parent, 2.0, True), (3, child, 0.0, False)]
+    bench.cancel(child)
+    assert reported() == [(3, parent, 2.0, True)]
 
 
 def test_a_second_thread_runs_tasks_while_a_task_is_blocked(bench: Bench) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model import model as model_module
 from scaler.monitor.model.model import EVENTS_MOST, LINES_MOST, SILENT_SECONDS, Model
 from scaler.wire.messages.monitor import (
     StateClient,
@@ -130,9 +129,12 @@ def test_failures_are_merged_and_keep_a_traceback_that_was_sent_once() -> None:
 
 
 def test_successful_tasks_are_dropped_before_failed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module, "TASKS_MOST", 3)
+    monkeypatch.setattr("scaler.monitor.model.tasks.TASKS_MOST", 3)
     model = Model()
-    tasks = [StateTask(bytes([number]) * 8, state="failed" if number == 1 else "success") for number in range(1, 6)]
+    tasks = [
+        StateTask(bytes([number]) * 8, state="failed" if number == 1 else "success", ended_us=number)
+        for number in range(1, 6)
+    ]
     model.take(news("tasks", *tasks), 0)
     assert [(task[0], each.state) for task, each in model.tasks.items()] == [
         (1, "failed"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.workers import processors_of
+from scaler.monitor.model.workers import processors_of, workers_of
 from scaler.wire.messages.monitor import PROCESSOR_ROW, SUSPENDED, TASK_LOCK, StateProcessors
 from tests.support.monitored import BUSY, agent, durations, function, news, row, scheduler
 
@@ -85,3 +85,8 @@ def test_processors_are_unpacked_from_rows() -> None:
         b"taskTASK",
         b"",
     )
+
+
+def test_memory_and_processor_time_of_a_worker_without_a_process_are_unknown() -> None:
+    (worker,) = workers_of(agent(row(rss=0, cpu=0)), 10)
+    assert (worker.rss_bytes, worker.cpu_permille, worker.is_busy) == (None, None, True)

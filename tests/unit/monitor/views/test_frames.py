@@ -13,7 +13,15 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.views.catalog import BY_SINGULAR, OF_DETAILS, VIEWS
 from scaler.monitor.views.frames import ViewRequestError, as_csv, detail, frame
 from scaler.monitor.views.view import ViewState
-from scaler.wire.messages.monitor import StateFailure, StateFunction, StateGraph, StateLine, StateNode, StateTask
+from scaler.wire.messages.monitor import (
+    StateFailure,
+    StateFunction,
+    StateGraph,
+    StateLine,
+    StateNode,
+    StateRuns,
+    StateTask,
+)
 from tests.support.monitored import NOON_US, agent, news, row, scheduler
 from tests.support.monitored_cluster import EXAMPLE, FAILURE, JOB, PRICE, loaded, model_of, task
 from tests.support.pictures import watched
@@ -158,11 +166,18 @@ def test_failures_of_an_earlier_scheduler_are_shown() -> None:
 
 def test_a_running_task_says_since_when_it_was_submitted_and_how_long_it_runs() -> None:
     one = StateTask(b"running.", "nap", PRICE, "nap", state="running", worker="rome07:0", attempt=1,
-                    submitted_us=NOON_US - 9_000_000, started_us=NOON_US - 8_000_000)  # fmt: skip
+                    submitted_us=NOON_US - 9_000_000, started_us=NOON_US - 8_000_000, seen_us=NOON_US)  # fmt: skip
     model = model_of(loaded(), iter([news("tasks", one)]))
     found = detailed("task", b"running.".hex(), model)["task"]
     assert (found["submitted"], found["started"], found["duration"], found["waited"]) == (NOON - 9, NOON - 8, 8, 1)
     assert found["links"] == {"function": PRICE.hex(), "worker": f"{bytes(8).hex()}.0"}
+
+
+def test_a_run_that_no_agent_reports_any_longer_says_when_it_was_last_seen() -> None:
+    one = StateTask(b"running.", "nap", state="running", started_us=NOON_US - 8_000_000, seen_us=NOON_US)
+    model = model_of(iter([news("tasks", one), news("tasks", StateRuns(others=one.task), time_us=NOON_US + 10**8)]))
+    found = detailed("task", one.task.hex(), model)["task"]
+    assert (found["state"], found["seen"], found["duration"]) == ("unseen", NOON, 8)
 
 
 def test_one_word_stands_for_all_ways_to_fail() -> None:
@@ -170,7 +185,7 @@ def test_one_word_stands_for_all_ways_to_fail() -> None:
     tasks = [StateTask(b"task%04d" % number, state=state) for number, state in enumerate(ends)]
     rows = framed("tasks", model_of(iter([news("tasks", *tasks)])), limit=100)["rows"]
     states = {each["id"]: each["state"] for each in rows}
-    words = ["waiting", "running", "canceling", "success", "failed", "failed", "failed", "canceled", "failed"]
+    words = ["waiting", "queued", "canceling", "success", "failed", "failed", "failed", "canceled", "failed"]
     assert [states[each.task.hex()] for each in tasks] == words
     assert {each["reason"] for each in rows} == {None, "workerDied", "timedOut", "notFound"}
 

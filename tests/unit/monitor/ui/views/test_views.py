@@ -66,6 +66,15 @@ def test_each_topic_is_always_subscribed_to_or_needed_by_a_page() -> None:
     assert TOPICS.keys() == ALWAYS | needed
 
 
+def test_single_tasks_are_only_subscribed_to_while_a_page_shows_them() -> None:
+    assert "tasks" not in ALWAYS
+    with_id = {"id": "ab" * 8}
+    of_pages = {page for page in views.PAGES if "tasks" in views.topics(PageRequest(1, page))}
+    of_subjects = {page for page in views.PAGES if "tasks" in views.topics(PageRequest(1, page, with_id))}
+    assert of_pages == {"stream", "tasks"}
+    assert of_subjects == {"stream", "workers", "functions", "clients", "failures"}
+
+
 def test_the_strip_shows_how_old_the_news_is(hear: Hear) -> None:
     state = hear("scheduler", scheduler(), now=1.0)
     assert frame(state, "live", now=1.5)["strip"]["news"] == "live"

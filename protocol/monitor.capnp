@@ -59,8 +59,8 @@ struct StateScheduler {
   lagMostUs @8 :Data;              # UInt32 column: the 95th percentile of that delay
   objects @9 :Data;                # UInt32 column: number of stored objects
   objectBytes @10 :Data;           # UInt64 column: bytes of stored objects
-  waiting @11 :Data;               # UInt64 column: number of tasks that wait at the scheduler
-  running @12 :Data;               # UInt64 column: number of tasks at workers
+  waiting @11 :Data;               # UInt64 column: number of open tasks that no worker has
+  running @12 :Data;               # UInt64 column: number of tasks at workers, executed, queued or blocked
   agents @13 :Data;                # UInt32 column: number of agents, connected or awaited
   workers @14 :Data;               # UInt32 column: number of their workers
   clients @15 :Data;               # UInt32 column: number of clients, connected or awaited, without those in tasks

@@ -54,7 +54,7 @@ def seconds_of(functions: int, workers: int, seconds: int) -> Iterator[float]:
             agents.add(each)
         diagnosis.count(second, 1_000_000 * second, 100 * second, Gauges(), 0.0)
         groups = list(waiting_items(backlog, totals, ADDRESS, ()))
-        diagnosis.update(second, groups, agents.load(workers), workers, ADDRESS)
+        diagnosis.update(second, groups, agents.load(workers), (group.waiting + workers, workers), ADDRESS)
         yield time.process_time() - began
 
 

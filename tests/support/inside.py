@@ -11,6 +11,7 @@ from scaler.actors.dependencies.waiting_task import WAITING, TaskGraph, WaitingT
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.sessions.nested_session import NestedSession
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tree import ACCEPTOR, ADOPTION, BALANCER, JOBS, OBJECT_STORE, SchedulerTree
 from scaler.actors.vocabulary.owners import Owner
@@ -94,13 +95,13 @@ class Inside:
         directory = self.tree.directory
         clients, tasks, held, came_back = Counter[Owner](), Counter[Owner](), Counter[Owner](), set[Owner]()
         needed = Counter[Owner]()
-        for session in self.sessions(ClientSession):
-            if type(session) is not ClientSession:
-                continue
+        for session in (*self.sessions(ClientSession), *self.sessions(NestedSession)):
             owner = session._owner
-            clients[owner] += 1
             tasks[owner] += session._tasks.n_rows + session._waiting.n_waiting
             tasks[owner] += sum(graph.size - len(graph.nodes) for graph in session._waiting.graphs.values())
+            if type(session) is not ClientSession:
+                continue
+            clients[owner] += 1
             again = (task for task in session._waiting._by_id.values() if task.is_open)
             needed[owner] += sum(task.n_users > 0 or (task.is_again and task.graph is not None) for task in again)
             if session._adoption is not None:
@@ -115,8 +116,9 @@ class Inside:
             tasks[owner] += job._tasks.n_rows
             if not job._state.is_new:
                 came_back.add(owner)
-        for owner in directory.owners:
+        for owner in (*directory.owners, directory.owners.nested):
             assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, but counts {owner.tasks}"
+        for owner in directory.owners:
             if self.actor(ACCEPTOR) is not None:
                 assert owner.clients == clients[owner]
             assert owner.held == held[owner]

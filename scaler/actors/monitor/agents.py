@@ -35,15 +35,15 @@ _DRAINS, _AWAY = 1, 2
 
 
 class _Agent:
-    __slots__ = ("bins", "busy", "identity", "is_draining", "peer", "short_id", "state")
+    __slots__ = ("bins", "busy", "identity", "is_draining", "peer", "short_id", "state", "suspended")
 
     def __init__(self, peer: Peer, identity: PeerIdentity) -> None:
         self.peer = peer
         self.identity = identity
         self.short_id = public_id(identity.peer_id)
         self.state = _NOTHING
-        self.busy = 0
-        """the number of workers that executed a task at the time of the last report"""
+        self.busy = self.suspended = 0
+        """two numbers in the last report: how many workers execute a task, and how many tasks wait for nested tasks"""
         self.is_draining = False
         self.bins: list[bytes] = []
         """the bins of all reports since the topic `bins` was last published"""
@@ -67,7 +67,7 @@ class WatchedAgents:
         agent.is_draining = seen.is_draining
         if seen.state is not None:
             agent.state = seen.state
-            agent.busy = _count_busy(seen.state.workers)
+            agent.busy, agent.suspended = _load_of(seen.state.workers)
             if seen.state.bins:
                 agent.bins.append(seen.state.bins)
 
@@ -85,7 +85,7 @@ class WatchedAgents:
         busy = sum(agent.busy for agent in self._agents.values() if agent.peer.connection)
         held = sum(agent.state.held_workers for agent in self._agents.values())
         has_reports = any(agent.state is not _NOTHING for agent in self._agents.values())
-        return WorkerLoad(workers, busy, held, has_reports)
+        return WorkerLoad(workers, busy, sum(agent.suspended for agent in self._agents.values()), held, has_reports)
 
     def workers(self, now: float) -> Shown:
         """Return the items of the topic `workers`."""
@@ -129,7 +129,10 @@ class WatchedAgents:
         return items, count, count
 
 
-def _count_busy(workers: bytes) -> int:
-    """Return how many workers execute a task, given the rows of workers in a report."""
-    busy = HAS_TASK | TASK_LOCK
-    return sum(flags & busy == HAS_TASK for _, _, _, _, flags, *_ in whole_rows(WORKER_ROW, workers))
+def _load_of(workers: bytes) -> tuple[int, int]:
+    """Return how many workers execute a task, and how many tasks wait for nested tasks, given the rows of a report."""
+    busy, n_suspended = 0, 0
+    for _, _, _, suspended, flags, *_ in whole_rows(WORKER_ROW, workers):
+        busy += flags & (HAS_TASK | TASK_LOCK) == HAS_TASK
+        n_suspended += suspended
+    return busy, n_suspended

@@ -209,14 +209,10 @@ class Monitor(Actor):
             self._functions.see_running(self._agents.states())
             self._sources.balancer.notify(ReportBacklog(backlog, functions=self._counts_functions))
         if wants_graphs or wants_tasks or any(TOPICS[topic].needs_clients for topic in due):
-            self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
+            for (kind, _), peer in self._sources.directory.peers.items():
+                if kind == "client":
+                    peer.session.notify(ReportOpen(backlog))
         return backlog
-
-    def _ask_clients(self, backlog: Backlog, *, with_nested: bool) -> None:
-        directory = self._sources.directory
-        for (kind, peer_id), peer in directory.peers.items():
-            if kind == "client" and (with_nested or not directory.accounts.is_inside(peer_id)):
-                peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
         """Choose by the subscriptions which tasks report each change of state, and whether graphs report their end."""
@@ -238,11 +234,12 @@ class Monitor(Actor):
         board, sources, diagnosis = self._board, self._sources, self._diagnosis
         address = board.about.address
         groups = list(waiting_items(backlog, self._functions, address, sources.directory.owners))
+        load, n_open = self._agents.load(backlog.workers), sources.directory.owners.n_open
+        running = min(n_open, backlog.running + load.suspended)
         verdict = diagnosis.last if is_first else None
         if verdict is None:
-            load = self._agents.load(backlog.workers)
-            verdict = diagnosis.update(self.now(), groups, load, backlog.running, address)
-        counters = scheduler_items(board, sources, backlog, diagnosis.gauges)
+            verdict = diagnosis.update(self.now(), groups, load, (n_open, running), address)
+        counters = scheduler_items(board, sources, backlog, diagnosis.gauges, (n_open - running, running))
         return [*counters, *groups, *([] if verdict is None else [verdict])]
 
     def _show_asked(self, due: PublishDue) -> None:

@@ -37,8 +37,10 @@ OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 
-def scheduler_items(board: Board, sources: Sources, backlog: Backlog, gauges: Gauges) -> list[Any]:
-    """Return the counters of the topic `scheduler`."""
+def scheduler_items(
+    board: Board, sources: Sources, backlog: Backlog, gauges: Gauges, tasks: tuple[int, int]
+) -> list[Any]:
+    """Return the counters of the topic `scheduler`. `tasks`: the numbers of waiting and of running tasks."""
     about, table = board.about, sources.objects
     agents = sum(key[0] == "cluster" for key in sources.directory.peers)
     state = StateScheduler(
@@ -48,8 +50,7 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog, gauges: Ga
         *gauges[:5],
         len(table.objects),
         min(_UINT64_MOST, table.size_bytes),
-        backlog.waiting,
-        backlog.running,
+        *tasks,
         agents,
         backlog.workers,
         sum(1 for _ in _clients(sources)),

@@ -22,7 +22,7 @@ from scaler.actors.messages.peers import EndNested, ItemsWaiting
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.vocabulary.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
-from scaler.actors.vocabulary.owners import NOBODY, Owner
+from scaler.actors.vocabulary.owners import Owner
 from scaler.actors.vocabulary.peer import Peer
 from scaler.kit import ActorRef, handles
 from scaler.wire.messages.accounts import account_in
@@ -50,8 +50,8 @@ class NestedSession(ClientSession):
         """contexts by account, since the process runs tasks of several clients"""
 
     def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - the peer has the owner of the cluster
-        """Return an owner without a quota. Quotas count only the tasks that wait for nested tasks."""
-        return Owner(NOBODY)
+        """Return the owner without a quota. Quotas count only the tasks that wait for nested tasks."""
+        return self._services.directory.owners.nested
 
     def on_start(self) -> None:
         super().on_start()

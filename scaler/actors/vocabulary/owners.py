@@ -139,6 +139,14 @@ class Owners:
         self._by_tag: dict[int, Owner] = {}
         """the owners by tag, including owners without a known name, whose runs are older than this scheduler"""
         self.nobody = self.of(NOBODY)
+        self.nested = Owner(NOBODY)
+        """counts the open tasks of clients in tasks, which have no quota"""
+
+    @property
+    def n_open(self) -> int:
+        """The number of all open tasks, including those that are held because of a quota."""
+        owners = {*self._by_tag.values(), *self._by_name.values(), self.nested}
+        return sum(owner.tasks + owner.held for owner in owners)
 
     def __iter__(self) -> Iterator[Owner]:
         return iter(dict.fromkeys(self._by_name.values()))

@@ -15,8 +15,10 @@ from scaler.monitor.views.catalog import OF_DETAILS, VIEWS
 from scaler.monitor.views.frames import EXPORTED_MOST, ViewRequestError, as_csv, frame
 from scaler.monitor.views.view import View
 
-FIRST_SECONDS = 3.0
-"""The longest wait for the first message of a topic that is not always subscribed to."""
+FIRST_SECONDS = 4.0
+"""The longest wait for the messages of a topic that is not always subscribed to."""
+REPORTED, REPORT_US = frozenset({"tasks", "processors"}), 2_000_000
+"""Topics that need reports of agents, and the usual interval of these reports: the first message has none yet."""
 ARGUMENTS = frozenset({"filter", "sort", "owner", "state", "start", "end", "offset", "limit"})
 TYPES = {"json": "application/json", "csv": "text/csv"}
 
@@ -30,31 +32,35 @@ async def export(feed: Feed, name: str, kind: str, query: Mapping[str, str]) -> 
     unknown = ", ".join(sorted(query.keys() - ARGUMENTS))
     if unknown:
         return web.Response(status=400, text=f"unknown: {unknown}; use {', '.join(sorted(ARGUMENTS))}\n")
-    await _await_topics(feed, view)
+    who = object()
     try:
+        await _await_topics(feed, view, who)
         return web.Response(text=_text(feed, view, kind, query), content_type=TYPES[kind])
     except ViewRequestError as error:
         return web.Response(status=400, text=f"{error}\n")
-
-
-async def _await_topics(feed: Feed, view: View) -> None:
-    """Wait for a message of each topic that the view needs and that has no subscription."""
-    missing = view.needed_topics - ALWAYS - feed.topics
-    if not missing:
-        return
-    who, changed = object(), asyncio.Event()
-    before = {topic: feed.state.model.heads.get(topic) for topic in missing}
-    end = time.monotonic() + FIRST_SECONDS
-    feed.listen(who, changed.set)
-    feed.set_topics(who, missing)
-    try:
-        while any(feed.state.model.heads.get(topic) is head for topic, head in before.items()):
-            await asyncio.wait_for(changed.wait(), end - time.monotonic())
-            changed.clear()
-    except asyncio.TimeoutError:
-        return  # the scheduler is silent; what is known is sent
     finally:
         feed.leave(who)
+
+
+async def _await_topics(feed: Feed, view: View, who: object) -> None:
+    """Subscribe to the topics that the view needs. Wait until those without a subscription have been received."""
+    missing = view.needed_topics - ALWAYS - feed.topics
+    heads, changed, end = feed.state.model.heads, asyncio.Event(), time.monotonic() + FIRST_SECONDS
+    before = {topic: heads[topic].time_us if topic in heads else 0 for topic in missing}
+    first = dict.fromkeys(missing, 0)
+    feed.listen(who, changed.set)
+    feed.set_topics(who, view.needed_topics - ALWAYS)
+    while missing:
+        try:
+            await asyncio.wait_for(changed.wait(), end - time.monotonic())
+        except asyncio.TimeoutError:
+            return  # the scheduler is silent; what is known is sent
+        changed.clear()
+        heads = feed.state.model.heads
+        for topic in [topic for topic in missing if topic in heads and heads[topic].time_us > before[topic]]:
+            first[topic] = first[topic] or heads[topic].time_us
+            if topic not in REPORTED or heads[topic].time_us - first[topic] >= REPORT_US:
+                missing -= {topic}
 
 
 def _text(feed: Feed, view: View, kind: str, query: Mapping[str, str]) -> str:

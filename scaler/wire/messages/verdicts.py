@@ -9,6 +9,7 @@ NO_NEWS = "no news"  # used by viewers only: the scheduler is silent
 IDLE = "idle"  # no task is open
 NO_WORKERS = "no workers"  # no worker is connected
 NOT_ABLE = "no worker can run them"  # tasks are open, but no worker can run any of them
+RETRIES = "retries"  # all open tasks are retried after a pause
 SCHEDULER = "scheduler"  # its process uses most of a core
 MACHINE = "the scheduler's machine"  # other processes take the processor time that the scheduler needs
 WORKERS = "workers"  # all are busy

@@ -24,6 +24,8 @@ class WorkerLoad(NamedTuple):
 
     workers: int
     busy: int
+    suspended: int
+    """the number of tasks that wait for nested tasks, and take no slot meanwhile"""
     held: int
     has_reports: bool
     """whether an agent has sent a report"""
@@ -60,12 +62,12 @@ class Diagnosis:
         self._busy_shares.clear()
 
     def update(
-        self, now: float, groups: Sequence[StateWaiting], load: WorkerLoad, running: int, address: str
+        self, now: float, groups: Sequence[StateWaiting], load: WorkerLoad, tasks: tuple[int, int], address: str
     ) -> StateVerdict | None:
         """Return the verdict on the present groups of open tasks; None while the first reports of agents are awaited.
 
         Args:
-            running: the number of tasks at workers.
+            tasks: the number of open tasks, and how many of these are at workers.
             address: the address of the scheduler, for advice.
         """
         self._began_at = now if self._began_at is None else self._began_at
@@ -74,7 +76,7 @@ class Diagnosis:
         self._busy_shares.append(load.busy / load.workers if load.workers else 0.0)
         busy_share = sum(self._busy_shares) / len(self._busy_shares)
         recent, machine = self._recent, _sentence_on(self._gauges)
-        facts = (address, running, load.workers, busy_share, load.held, recent.is_busy, recent.is_late, machine)
+        facts = (address, *tasks, load.workers, busy_share, load.held, recent.is_busy, recent.is_late, machine)
         found = self._standing.update(list(verdicts(groups, ClusterLoad(*facts))), now)
         self._remaining.update(groups, load.workers, recent.per_second())
         left_us = round(1e6 * (self._remaining.seconds or 0))

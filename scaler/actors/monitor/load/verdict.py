@@ -16,6 +16,7 @@ from scaler.wire.messages.verdicts import (
     MACHINE,
     NO_WORKERS,
     NOT_ABLE,
+    RETRIES,
     SCHEDULER,
     STARTS,
     TRIPS,
@@ -42,6 +43,8 @@ class ClusterLoad(NamedTuple):
     """The figures from which a verdict is derived, besides the groups of open tasks."""
 
     address: str
+    open: int
+    """the number of tasks that have not ended"""
     running: int
     workers: int
     busy_share: float
@@ -62,12 +65,15 @@ def verdicts(groups: Sequence[StateWaiting], load: ClusterLoad) -> Iterator[Verd
     if not load.workers:
         yield Verdict(NO_WORKERS, f"start scaler_cluster {load.address or 'ADDRESS'}")
         return
-    if not waiting and not load.running:
+    if not load.open:
         yield Verdict(IDLE, "all tasks that were submitted have ended")
         return
     able = [each for each in waiting if each.waits_for != vocabulary.NOT_ABLE]
     if waiting and not able and not load.running:
         yield Verdict(NOT_ABLE, _why(waiting[0]))
+        return
+    if not waiting and not load.running:
+        yield Verdict(RETRIES, "all open tasks have failed, and run again after a pause")
         return
     if load.is_busy:
         yield Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")

@@ -18,7 +18,8 @@ MACHINE = "the machine is full"
 
 def load(groups: tuple[StateWaiting, ...], busy_share: float, **fields: Any) -> ClusterLoad:
     usual = {
-        "address": "tcp://127.0.0.1:2345", "running": sum(each.running for each in groups), "workers": 3,
+        "address": "tcp://127.0.0.1:2345", "open": sum(each.waiting + each.running for each in groups),
+        "running": sum(each.running for each in groups), "workers": 3,
         "busy_share": busy_share, "held_workers": 0, "is_busy": False, "is_late": False, "machine": MACHINE,
     }  # fmt: skip
     return ClusterLoad(**(usual | fields))
@@ -34,6 +35,7 @@ def found(busy_share: float, *groups: StateWaiting, **fields: Any) -> list[Verdi
         (found(0, workers=0), "no workers"),
         (found(0, waiting(9, "no worker", places=0), workers=0), "no workers"),
         (found(1), "idle"),
+        (found(0, open=3), "retries"),
         (found(0, NEVER), "no worker can run them"),
         (found(1, FIVE, is_busy=True), "scheduler"),
         (found(1, GPU, is_busy=True, is_late=True), "scheduler"),

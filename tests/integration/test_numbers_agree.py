@@ -158,12 +158,16 @@ def test_open_tasks_are_shown_as_they_are_everywhere(site: tuple[str, AllScreens
         running = {each["id"] for each in screens.rows("tasks", state="running")}
         assert running == {public_id(each.task_id).hex() for each in executed}
         job = client.start(hold, [(gate,)] * 4, name="held")
-        wait_until(lambda: job.progress().running == 4, "its rows are at workers")
-        (of_view,) = screens.rows("jobs")
+        wait_until(lambda: job.progress().handed_out == 4, "its rows are tasks")
         progress, names = job.progress(), ("done", "failed", "open", "handed_out", "running")
         of_progress = {"open": progress.rows - progress.done - progress.failed}
         of_progress |= {name: getattr(progress, name) for name in names if name != "open"}
-        assert screens.job("held") == {name: of_view[name] for name in names} == of_progress
+
+        def of_view() -> list[dict[str, int]]:
+            return [{name: each[name] for name in names} for each in screens.rows("jobs")]
+
+        wait_until(lambda: of_view() == [of_progress], f"the view says {of_progress}")
+        assert screens.job("held") == of_progress
         Path(gate).touch()
         assert dependent.result(60) == gate
         assert job.wait(60)

@@ -131,14 +131,14 @@ def test_of_many_open_tasks_those_that_run_are_shown_as_running(engine: str, add
         submitted = time.time()
         futures = [client.submit(nap, 60.0) for _ in range(300)]
         page.look(lambda: len(page.rows("running")) == 2, "two running tasks")
-        page.look(lambda: page.data("live")["workers"]["all"] == 2 and page._state.model.busy == 2, "busy workers")
+        page.look(lambda: page._state.model.busy == 2, "busy workers")
         running = page.rows("running")[0]
         assert any(public_id(future.task_id).hex() == running["id"] for future in futures)
         page.watch(running["id"])
         task = page.look(lambda: _complete(page.data("task", id=running["id"])["task"]), "when it was submitted")
         assert submitted - 2.5 < task["submitted"] <= task["started"]
         assert abs(task["duration"] - (time.time() - task["started"])) < 3
-        assert task["client_label"]
+        assert task["client"]
         for future in futures:
             future.cancel()
         page.look(lambda: page.is_idle and not page.open_tasks, "the end of all tasks")

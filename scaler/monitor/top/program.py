@@ -164,7 +164,7 @@ class TopProgram:
         if not press(self._view, key, self._shown()):
             return False
         topics = self._topics()
-        if not any(map(topic_of, self._view.details)):
+        if not any(topic.startswith("task") for topic in topics):
             self._model.tasks.drop_open()
         self._subscriber.set_topics(topics)
         return True

@@ -18,7 +18,7 @@ const layouts = { live, stream, memory, settings };
 const tabs = ["live", "tasks", "stream", "functions", "workers", "memory", "graphs", "jobs", "failures"];
 const more = ["processors", "clients", "hosts", "agents", "events", "objects", "waiting", "messages", "settings"];
 const onPhones = ["live", "tasks", "stream", "failures", "settings"];
-const taskStates = ["", "waiting", "running", "failed", "canceled", "success"];
+const taskStates = ["", "waiting", "queued", "running", "failed", "canceled", "success"];
 const inAddress = { filter: String, sort: String, state: String, owner: String, offset: Number, window: Number };
 const main = document.getElementById("main");
 const named = (name) => name[0].toUpperCase() + name.slice(1);

@@ -1,6 +1,6 @@
 // Creates and updates elements. Texts are inserted as text; no code parses HTML.
 
-import { clock, count } from "./format.js";
+import { count } from "./format.js";
 
 const icons = {
   running: [">", "running"], success: ["\u2713", "success"], failed: ["\u2717", "failed"],
@@ -33,13 +33,10 @@ export function fill(element, ...children) {
 }
 
 /** A state by shape, word and colour. */
-export function state(name, text = name) {
+export function state(name) {
   const [icon, kind] = icons[name] || ["\u25cb", "muted"];
-  return h("span", { class: `state ${kind}` }, h("b", { "aria-hidden": "true" }, icon), text || "unknown");
+  return h("span", { class: `state ${kind}` }, h("b", { "aria-hidden": "true" }, icon), name || "unknown");
 }
-
-/** The state of a task, or when its run was last reported, if it is not reported any longer. */
-export const taskState = (row) => (row.seen ? state("", `last seen ${clock(row.seen, true)}`) : state(row.state));
 
 export function link(page, name, text) {
   return h("a", { href: `#/${page}/${encodeURIComponent(name)}`, class: "cut" }, text ?? name);

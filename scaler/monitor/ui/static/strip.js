@@ -53,7 +53,7 @@ export function showStrip(said, isPaused) {
   say(figures.failed.value, `${failed ? "\u2717 " : ""}${count(failed)}`);
   figures.failed.element.classList.toggle("failed", failed > 0);
   say(recent, said.failed_minute ? ` +${count(said.failed_minute)}/min` : "");
-  say(figures.busy.value, said.workers === null ? "-" : `${count(said.busy ?? 0)} of ${count(said.workers)}`);
+  say(figures.busy.value, said.workers === null ? "-" : `${count(said.busy)} of ${count(said.workers)}`);
   const failures = said.failures ? ` \u2717${count(said.failures)}` : "";
   for (const each of document.querySelectorAll("[data-page=failures] .count")) say(each, failures);
 }

@@ -22,6 +22,7 @@ from scaler.wire.messages.monitor import (
     StateNode,
     StateObject,
     StateProcessors,
+    StateRuns,
     StateTask,
     StateVerdict,
 )
@@ -327,3 +328,36 @@ def test_a_full_page_of_a_thousand_workers_is_small(hear: Hear) -> None:
     hear("workers", *(agent(*(row() for _ in range(20)), agent=b"agent%03d" % n, host=f"host{n}") for n in range(50)))
     state = hear("scheduler", scheduler(workers=1000))
     assert len(json.dumps(frame(state, "live"))) < 64_000
+
+
+def test_only_runs_that_agents_report_are_shown_as_running(hear: Hear) -> None:
+    """The others are queued at their workers, or shown with the time of their last report."""
+    times = {"submitted_us": NOON_US - 9_000_000, "started_us": NOON_US - 5_000_000, "seen_us": NOON_US}
+    hear("tasks", task(1, "running", **times), task(2, "running"), task(3, "running", **times))
+    both = b"".join(task(number).task for number in (2, 3))
+    later = NOON_US + 12_000_000
+    state = hear("tasks", StateRuns(task(1).task, both, 2000), time_us=later)
+    rows = {each["name"]: each for each in data(state, "tasks")["rows"]}
+    shown = {name: (row["state"], row["duration"], row["seen"]) for name, row in rows.items()}
+    assert shown == {"task 1": ("running", 17, None), "task 2": ("queued", None, None), "task 3": ("unseen", 5, NOON)}
+    assert [row["name"] for row in data(state, "tasks", state="running")["rows"]] == ["task 1"]
+
+
+def test_bars_that_run_now_are_those_of_the_newest_reports_of_workers(hear: Hear) -> None:
+    times = {"started_us": NOON_US - 60_000_000, "seen_us": NOON_US - 30_000_000}
+    hear("tasks", task(1, "running", worker="rome07:1", **times), task(2, "running", **times | {"seen_us": NOON_US}))
+    hear("bins", StateBins(b"agent001", b""))
+    state = hear("workers", agent(row(running_ms=60_000), row(flags=0)))
+    bars = data(state, "stream")["tasks"]
+    assert [(bar[3], bar[4], bar[5]) for bar in bars if not bar[5]] == [("rome07:0", NOON - 60.0, 0)]
+    assert [(bar[2], bar[3], bar[5]) for bar in bars if bar[5]] == [("unseen", "rome07:1", NOON - 30.0)]
+    state = hear("workers", agent(row(running_ms=60_000), row(flags=0), seen_ms=20_000))
+    (bar,) = [bar for bar in data(state, "stream")["tasks"] if bar[3] == "rome07:0"]
+    assert bar[4:] == [NOON - 80.0, NOON - 20.0], "the agent is silent"
+
+
+def test_busy_workers_are_unknown_until_most_agents_have_reported(hear: Hear) -> None:
+    hear("scheduler", scheduler(workers=2))
+    state = hear("workers", agent(names="rome07:0,rome07:1"))
+    assert frame(state, "live")["strip"]["busy"] is None
+    assert frame(hear("workers", agent(row(), row())), "live")["strip"]["busy"] == 2

@@ -146,7 +146,7 @@ class BenchAgent(Peer):
             WORKER_ROW.pack(990, 3, 2, 0, flags, 2**28, short, 5, ended) * self.workers,
             PROCESSOR_ROW.pack(4711, 0, flags, 990, 5, 2**28, 2**28, short, short) * self.workers,
             b"".join(BIN_ROW.pack(worker, 1, ended // self.workers, 0, 0, 0, short) for worker in range(self.workers)),
-            FUNCTION_ROW.pack(short, 3, ended, 0, 0, 0, 50 * ended, *buckets),
+            FUNCTION_ROW.pack(short, 3, 50 * ended, 50 * bool(ended), 50 * bool(ended), *buckets),
             b"".join(runs),
         )
 

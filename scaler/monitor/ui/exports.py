@@ -68,4 +68,4 @@ def _text(feed: Feed, view: View, kind: str, query: Mapping[str, str]) -> str:
     if kind == "csv":
         return as_csv(view, state, query)
     whole = {"limit": str(EXPORTED_MOST), **query}
-    return json.dumps(frame(view, state, whole, EXPORTED_MOST), separators=(",", ":")) + "\n"
+    return json.dumps(frame(view, state, whole, EXPORTED_MOST, has_all=True), separators=(",", ":")) + "\n"

@@ -70,12 +70,15 @@ def _number(args: Mapping[str, Any], name: str, default: int) -> int:
     return max(0, min(number, _NUMBER_MOST))
 
 
-def frame(view: View, state: ViewState, args: Mapping[str, Any], most: int = ROWS_MOST) -> dict[str, Any]:
+def frame(
+    view: View, state: ViewState, args: Mapping[str, Any], most: int = ROWS_MOST, *, has_all: bool = False
+) -> dict[str, Any]:
     """Return the requested rows of a view, for the page and for `/view/NAME.json`.
 
     Args:
         args: filter, sort (`-time`: descending), owner, state, start, end, offset and limit, all optional.
         most: the most rows.
+        has_all: whether to return all fields of the view, not only the columns of the page.
 
     Raises:
         ViewRequestError: if an argument is invalid.
@@ -86,7 +89,7 @@ def frame(view: View, state: ViewState, args: Mapping[str, Any], most: int = ROW
     rows = chosen(view, state, replace(wanted, sort=sort), subjects)
     limit = max(1, min(_number(args, "limit", ROWS_USUAL), most))
     shown, offset = page_of(rows, _number(args, "offset", 0), limit)
-    columns = [each for each in view.fields if each.on_page]
+    columns = [each for each in view.fields if each.on_page or has_all]
     return _framed(view, state, columns, shown, sort) | {
         "total": len(rows),
         "all": max(view.total(state), len(subjects)),

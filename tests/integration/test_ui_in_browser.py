@@ -275,7 +275,7 @@ def points_at_a_time(seen: Watched) -> bool:
     box = chart.bounding_box()
     assert box is not None
     chart.hover(position={"x": box["width"] - 100, "y": 10})
-    chart.hover(position={"x": box["width"] - 20, "y": 10})
+    chart.hover(position={"x": box["width"] - 40, "y": 10})
     return re.match(r"\d\d:\d\d:\d\d ", seen.text("main .readout")) is not None
 
 
@@ -308,12 +308,14 @@ def test_the_strip_keeps_its_height_and_its_whole_sentence_can_be_read(
     seen = watch()
     seen.page.set_viewport_size({"width": width, "height": 800})
     seen.page.goto(url)
-    seen.wait_for("tasks/s", "#strip")
+    seen.wait_for("1,000", "main")
     height = "document.getElementById('strip').getBoundingClientRect().height"
     before = seen.page.evaluate(height)
     sentence = seen.page.locator("#strip .sentence")
+    seen.page.keyboard.press(" ")
+    seen.wait_for("paused", "#strip")
     sentence.evaluate("(element, text) => { element.textContent = text }", "a long reason for it. " * 20)
-    seen.page.wait_for_function("document.getElementById('strip').classList.contains('long')")
+    seen.page.wait_for_function("() => document.getElementById('strip').classList.contains('long')")
     sentence.click()
     whole = seen.page.locator("#strip .whole")
     whole.wait_for(state="visible")
@@ -422,13 +424,14 @@ def test_each_table_can_be_saved_and_copied(
     seen.wait_for("1,000", "main")
     seen.go(f"#/{page}")
     seen.page.wait_for_selector("main tbody tr")
+    links = seen.page.locator("main .exports").first
     for kind in ("json", "csv"):
         with seen.page.expect_download() as download:
-            seen.page.locator("main .exports a", has_text=kind.upper()).click()
+            links.get_by_text(kind.upper()).click()
         text = Path(download.value.path()).read_text()
         assert (json.loads(text)["rows"] if kind == "json" else text.splitlines()[1:]) != []
-    seen.page.locator("main .exports button").click()
-    seen.page.locator("main .exports button", has_text="Copied").wait_for()
+    links.get_by_text("Copy").click()
+    links.get_by_text("Copied").wait_for()
     assert seen.complaints == []
 
 

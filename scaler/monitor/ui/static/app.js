@@ -34,8 +34,8 @@ const app = {
   want(args = {}, isStep = false) {
     Object.assign(app.args, args);
     if (app.id) app.args.id = app.id;
-    const query = new URLSearchParams(Object.keys(inAddress).filter((name) => app.args[name])
-      .map((name) => [name, app.args[name]]));
+    const chosen = Object.keys(inAddress).filter((name) => app.args[name] && app.args[name] !== app.view.args?.[name]);
+    const query = new URLSearchParams(chosen.map((name) => [name, app.args[name]]));
     const place = addressOf(app.name, app.id) + (query.size ? `?${query}` : "");
     if (isStep) history.pushState(null, "", place);
     else history.replaceState(null, "", place);

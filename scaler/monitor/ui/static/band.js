@@ -17,7 +17,7 @@ let said = null, range = null;
 const end = () => said.start + said.columns.success.length * said.step;
 
 const plot = plotIn(box, () => ({
-  padding: [2, 16, 0, 0],
+  padding: [2, 16, 0, 16],
   scales: { x: { range: () => (said ? [said.start, end()] : [0, 1]) }, y: { range: (_, __, most) => [0, most || 1] } },
   axes: [{ ...timeAxis, size: 14, gap: 0 }, { show: false }],
   series: [{}, ...lines.map((line) => bars(line.kind))],

@@ -58,6 +58,8 @@ async def _await_topics(feed: Feed, view: View, who: object) -> None:
         changed.clear()
         heads = feed.state.model.heads
         for topic in [topic for topic in missing if topic in heads and heads[topic].time_us > before[topic]]:
+            if heads[topic].more:
+                continue
             first[topic] = first[topic] or heads[topic].time_us
             if topic not in REPORTED or heads[topic].time_us - first[topic] >= REPORT_US:
                 missing -= {topic}

@@ -135,7 +135,7 @@ def same_on_its_page(screens: Screens, future: Future, reason: Reason) -> Story:
 
     def is_same() -> Any:
         row, story = screens.page("task", id=short_id)["data"]["task"], future.story()
-        is_it = row is not None and story.waits_for == reason and shape(row["reason"]) == shape(story.sentence)
+        is_it = row is not None and story.waits_for == reason and shape(row["reason"] or "") == shape(story.sentence)
         return story if is_it and row["exact"] == story.state else None
 
     return screens.look(is_same, f"the page of the task says {reason}")
@@ -156,7 +156,7 @@ def same_everywhere(screens: Screens, future: Future, reason: Reason, name: str,
     (row,) = (each for each in said["functions"] if each["name"] == name)
     assert (row["waits_for"], row["asks"]) == (reason, asks)
     page = screens.page("function", id=name)["data"]
-    assert shape(page["why"]) == shape(story.sentence)
+    assert shape(page["function"]["why"]) == shape(story.sentence)
     assert verdict in screens.page("live")["strip"]["title"].lower()
 
 

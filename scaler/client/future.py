@@ -437,8 +437,8 @@ class ScalerFuture(Future[T], ResultArgument):
             known = self._input
             if known is None:
                 known = self._input = Input(self.task_id, self.name, self.needs)
-        # The link's thread may end it meanwhile: it sets the result first, and then looks for the input.
-        raw, outcome = self._raw, self._outcome
+        # The link's thread may end it meanwhile: it sets the result, then looks for the input, then ends the future.
+        is_done, raw, outcome = self.done(), self._raw, self._outcome
         if known.result is not None:
             return known, None
         if outcome is not None and outcome[1] is None:
@@ -449,7 +449,7 @@ class ScalerFuture(Future[T], ResultArgument):
             known.end(raw)
             if raw.status:
                 self.mark_error_read()
-        elif self.done():
+        elif is_done:
             known.fail(partial(error_of, self))
         return known, None
 

@@ -66,6 +66,27 @@ def test_a_thread_that_waits_for_a_result_reports_that_from_time_to_time(
     assert future.result(10) == 1
 
 
+def test_a_result_that_arrives_while_its_future_becomes_an_argument_is_not_taken_for_a_cancel(
+    client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    tasks = scheduler.wait_for(Task)
+    done = ScalerFuture.done
+
+    def done_once_it_has_arrived(self: ScalerFuture[int]) -> bool:
+        if not done(self):
+            scheduler.run(*tasks)
+            wait_until(lambda: done(self), "the result")
+        return done(self)
+
+    monkeypatch.setattr(ScalerFuture, "done", done_once_it_has_arrived)
+    known, value = future.as_argument(client._core.link)
+    assert value is None
+    assert known is not None
+    assert (known.result is not None, known.make_error) == (True, None)
+
+
 def stop() -> None:
     raise StopIteration(7)
 

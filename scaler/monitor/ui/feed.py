@@ -155,8 +155,8 @@ class Feed:
 
     def _subscribe(self) -> None:
         topics = self.topics
-        if TASKS not in topics and TASKS in self._subscriber.topics:
-            self.state.model.tasks.drop_open()
+        if TASKS in topics and TASKS not in self._subscriber.topics:
+            self.state.model.tasks.drop_open()  # their ends were missed; until now, their own pages had them
         self._subscriber.set_topics(topics)
 
     @property

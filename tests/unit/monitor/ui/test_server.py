@@ -20,6 +20,7 @@ from scaler.monitor.ui import browsers, server
 from scaler.monitor.ui.feed import ALWAYS, Feed
 from scaler.monitor.ui.request_filter import HEADERS, RequestFilter
 from scaler.monitor.ui.server import STATIC, make_app
+from scaler.wire.messages.monitor import StateTask
 from tests.support import monitored
 from tests.support.monitored import Publisher
 
@@ -322,6 +323,28 @@ def test_rare_topics_are_subscribed_to_only_while_a_page_shows_them(address: str
                 assert feed.topics == ALWAYS | {f"task/{'ab' * 8}"}
             while feed.topics != ALWAYS:  # noqa: ASYNC110 - the server notices the end of a connection by itself
                 await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_an_open_task_stays_known_on_its_page_and_goes_before_all_are_listed_again(
+    address: str, publisher: Publisher
+) -> None:
+    async def main() -> None:
+        feed = Feed(Subscriber(address))
+        app = make_app(feed, RequestFilter(TOKEN, "127.0.0.1"))
+        task = {"id": b"task0001".hex()}
+        async with TestClient(TestServer(app), cookie_jar=CookieJar(unsafe=True)) as client:
+            await enter(client)
+            async with connected(client) as socket:
+                shown = await frame(socket, wish=1, page="tasks")
+                await asyncio.to_thread(publisher.await_topic, "tasks")
+                publisher.say("tasks", StateTask(b"task0001", state="running", submitted_us=1))
+                while not shown["data"]["rows"]:
+                    shown = await frame(socket, ack=shown["frame"])
+                shown = await frame(socket, wish=2, page="task", args=task)
+                assert shown["data"]["task"]["id"] == task["id"], "the page of the task does not begin empty"
+                assert (await frame(socket, wish=3, page="tasks"))["data"]["rows"] == [], "its end may be missed"
 
     asyncio.run(asyncio.wait_for(main(), 20))
 

@@ -219,7 +219,6 @@ _COMBINED: dict[str, tuple[bool, Callable[[Iterable[Any]], Any]]] = {
     "agent_rss": (True, sum),
     "rss_free": (True, max),
     "lag": (True, max),
-    "marks": (False, lambda _: ""),
 }
 """Of columns that are not sums over workers: whether each agent counts once, and how values are combined."""
 
@@ -254,7 +253,7 @@ HOSTS = View(
     (
         Field("name", NAME, lambda _, each: each.host, "Host", "the name of the host", "host", key="n",
               shown=lambda _, each, __: f"{each.host} {sum(map(_busy, each.workers))}/{len(each.workers)}"),
-        *map(_of_host, _LOAD),
+        *(_of_host(column) for column in _LOAD if column.name != "marks"),
         fact("workers", COUNT, lambda _, each: len(each.workers), "Workers", "workers of the host"),
         fact("busy", COUNT, lambda _, each: sum(map(_busy, each.workers)), "Busy", "workers that execute a task"),
         _of_values("memory", "Values", "bytes of values in shared memory", "hot"),
@@ -266,7 +265,7 @@ HOSTS = View(
         _of_values("paused", "Paused", "workers that are paused, because memory and disk for values are full", "held"),
     ),
     "name", _NO_WORKERS, "This host has no workers.", topics=("workers",),
-    less=_LESS, first_width=11, first_most=36,
+    less=tuple(name for name in _LESS if name != "marks"), first_width=11, first_most=36,
     mark=lambda state, each: STUCK if any(worker.key in state.model.stuck.reasons for worker in each.workers)
     else FINE,
     texts=lambda _, each: (each.host,),

@@ -30,7 +30,7 @@ SAMPLED_MOST, SEARCHED_MOST = 500, 10_000
 """The most functions from whose tasks the work of a group is estimated, and the most that are searched for these."""
 
 _REST = b""
-_UINT32_MOST = 2**32 - 1
+_UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 
 class _Runs:
@@ -69,7 +69,8 @@ class _Runs:
         if not self.count:
             return (0, 0, 0, 0), b""
         durations = DURATIONS.pack(*(min(_UINT32_MOST, each) for each in self.buckets))
-        return (self.count, self.total_us, self.least_us, self.most_us), durations
+        total_us, count = min(_UINT64_MOST, self.total_us), min(_UINT64_MOST, self.count)
+        return (count, total_us, self.least_us, self.most_us), durations
 
 
 _NO_RUNS = _Runs()

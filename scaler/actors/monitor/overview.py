@@ -76,7 +76,7 @@ def waiting_items(
     for group in backlog.groups:
         reason, sentence = queue_reason(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)
-        work_us, unmeasured = functions.work(group)
+        work_us, unmeasured = (min(_UINT64_MOST, each) for each in functions.work(group))  # agents report durations
         waiting, running = group.waiting, group.running
         yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)
     if backlog.inputs:

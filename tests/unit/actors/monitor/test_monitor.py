@@ -15,10 +15,12 @@ from scaler.actors.monitor import About, Gauges
 from scaler.actors.monitor.tasks import LINES_MOST
 from scaler.actors.vocabulary.events import EVERY_TASK
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
+from scaler.wire.codec.codec import encode_message
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages import vocabulary
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import (
     BIN_ROW,
     ENDED,
@@ -34,6 +36,7 @@ from scaler.wire.messages.monitor import (
     StateFailure,
     StateFunction,
     StateGraph,
+    StateHead,
     StateLine,
     StateMove,
     StateNode,
@@ -667,3 +670,18 @@ def test_counters_are_kept_before_the_first_viewer(simulation: Simulation, board
     (verdict,) = board.take(StateVerdict)
     assert verdict.word == "idle"
     assert abs(verdict.idle_since_us - ended_us) <= 1_000_000
+
+
+def test_durations_that_no_run_can_have_do_not_end_the_monitor(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(1)
+    agent.execute = long
+    simulation.client().submit(3)
+    board.want("scheduler", "functions")
+    most, row = 2**64 - 1, FUNCTION_ROW.unpack(bytes(FUNCTION_ROW.size))
+    hostile = FUNCTION_ROW.pack(SHORT, 1, most, *row[3:5], *[2**32 - 1] * 32)
+    for _ in range(3):
+        say_state(agent, simulation, functions=hostile, workers=WORKER_ROW.pack(0, 1, 0, 65535, 2, 0, SHORT, 5, 0))
+        simulation.advance(1.0)
+    items = [item for _, items, _, _ in board.shown for item in items]
+    encode_message(SCHEDULER_TO_MONITOR, [StateHead(), *items], 1)
+    assert [each.run_us for each in items if type(each) is StateFunction][-1] == most

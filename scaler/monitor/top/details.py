@@ -37,11 +37,6 @@ class Details:
     lines: Sequence[DetailLine]
 
 
-def topic_of(target: Target) -> str:
-    """Return the topic to subscribe to for the details of a thing; empty if they need no topic of their own."""
-    return BY_SINGULAR[target.kind].topic_of(target.key)
-
-
 def details_of(state: ViewState, target: Target, width: int = 80) -> Details:
     """Return the details of a thing, for a screen of this width."""
     view = BY_SINGULAR[target.kind]

@@ -11,12 +11,13 @@ from types import FrameType
 
 from scaler.monitor.model.model import Model
 from scaler.monitor.subscriber import Subscriber
-from scaler.monitor.top.details import details_of, topic_of
+from scaler.monitor.top.details import details_of
 from scaler.monitor.top.frame import FrameInput, draw
 from scaler.monitor.top.keys import OF_ROWS, QUITTING, ScreenState, press
 from scaler.monitor.top.screen import Screen
 from scaler.monitor.top.table import table_of
 from scaler.monitor.top.view import TopView
+from scaler.monitor.views.catalog import BY_SINGULAR, detail_topics
 from scaler.monitor.views.view import ViewState
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
@@ -170,7 +171,8 @@ class TopProgram:
         return True
 
     def _topics(self) -> set[str]:
-        return {*TOPICS, *self._view.table.needed_topics, *filter(None, map(topic_of, self._view.details))}
+        details = (detail_topics(BY_SINGULAR[each.kind], each.key) for each in self._view.details)
+        return set(TOPICS).union(self._view.table.needed_topics, *details)
 
     def _model_and_now(self) -> tuple[Model, float]:
         if not self._view.is_paused:

@@ -14,7 +14,7 @@ from scaler.monitor.ui.views.layouts import live, memory
 from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, PageRequestError, SentState
 from scaler.monitor.ui.views.strip import band, strip
 from scaler.monitor.ui.views.timeline import KEPT_SECONDS, stream, view_state
-from scaler.monitor.views.catalog import BY_SINGULAR, OF_DETAILS, VIEWS
+from scaler.monitor.views.catalog import BY_SINGULAR, OF_DETAILS, VIEWS, detail_topics
 from scaler.monitor.views.frames import ViewRequestError, detail
 from scaler.monitor.views.frames import frame as frame_of
 from scaler.monitor.views.view import View
@@ -44,14 +44,10 @@ def topics(request: PageRequest) -> frozenset[str]:
         return frozenset()
     if not identity:
         return view.needed_topics - ALWAYS
-    is_own = view.detail_topic.endswith("/")
     try:
-        key = request.short_id if is_own else identity
+        return detail_topics(view, request.short_id if view.detail_topic.endswith("/") else identity) - ALWAYS
     except PageMissingError:
         return frozenset()
-    rows = {topic for part in view.parts if part.view for topic in VIEWS[part.view].needed_topics if topic[-1] != "/"}
-    own = () if is_own else view.needed_topics
-    return frozenset(rows.union(filter(None, [view.topic_of(key)]), own)) - ALWAYS
 
 
 def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.monitor.model.model import Model
-from scaler.monitor.top.details import Details, details_of, topic_of
+from scaler.monitor.top.details import Details, details_of
 from scaler.monitor.top.view import Target
 from scaler.monitor.views.view import ViewState
 from scaler.wire.messages.monitor import StateGraph, StateLine, StateNode, StateTask
@@ -18,12 +18,6 @@ def details(model: Model, kind: str, key: object) -> Details:
 def text_of(model: Model, kind: str, key: object) -> str:
     shown = details(model, kind, key)
     return "\n".join([shown.title, *[line.text for line in shown.lines]])
-
-
-def test_details_name_the_topic_that_they_need() -> None:
-    assert topic_of(Target("worker", (b"", 0))) == "processors"
-    assert topic_of(Target("task", b"\x01\xff")) == "task/01ff"
-    assert topic_of(Target("failure", b"x")) == ""
 
 
 @pytest.mark.parametrize("kind", ["worker", "function", "client", "failure", "task", "event"])

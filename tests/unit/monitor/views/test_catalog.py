@@ -10,7 +10,7 @@ import pytest
 from scaler.actors.monitor.topics import TOPICS
 from scaler.monitor.top.keys import OF_ROWS, QUITTING
 from scaler.monitor.top.view import NUMBERS
-from scaler.monitor.views.catalog import BY_SINGULAR, VIEWS
+from scaler.monitor.views.catalog import BY_SINGULAR, VIEWS, detail_topics
 from scaler.monitor.views.field_types import TYPES
 from scaler.monitor.views.view import TABLE, View
 
@@ -68,3 +68,9 @@ def test_rows_come_from_topics_that_the_scheduler_has(view: View) -> None:
     of_one = {"task/", "graph/"}
     assert view.needed_topics <= TOPICS.keys() | of_one
     assert view.detail_topic in {"", *TOPICS, *of_one}
+
+
+def test_details_need_their_own_topic_and_those_of_their_rows() -> None:
+    assert detail_topics(VIEWS["workers"], (b"", 0)) == {"workers", "processors", "tasks"}
+    assert detail_topics(VIEWS["tasks"], b"\x01\xff") == {"task/01ff"}
+    assert detail_topics(VIEWS["events"], b"x") == {"events"}

@@ -14,6 +14,7 @@ from heapq import nlargest
 from itertools import chain, islice
 
 from scaler.actors.messages.monitor import Backlog
+from scaler.actors.messages.tasks import UINT64_MOST
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.policy.queue_reasons import queue_reason
 from scaler.actors.vocabulary.capacity import ResourceGroup
@@ -30,7 +31,7 @@ SAMPLED_MOST, SEARCHED_MOST = 500, 10_000
 """The most functions from whose tasks the work of a group is estimated, and the most that are searched for these."""
 
 _REST = b""
-_UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
+_UINT32_MOST = 2**32 - 1
 
 
 class _Runs:
@@ -69,7 +70,7 @@ class _Runs:
         if not self.count:
             return (0, 0, 0, 0), b""
         durations = DURATIONS.pack(*(min(_UINT32_MOST, each) for each in self.buckets))
-        total_us, count = min(_UINT64_MOST, self.total_us), min(_UINT64_MOST, self.count)
+        total_us, count = min(UINT64_MOST, self.total_us), min(UINT64_MOST, self.count)
         return (count, total_us, self.least_us, self.most_us), durations
 
 

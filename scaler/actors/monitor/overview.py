@@ -9,6 +9,7 @@ from typing import Any
 
 from scaler.actors.dependencies.waits import INPUTS_REASON
 from scaler.actors.messages.monitor import Backlog
+from scaler.actors.messages.tasks import UINT64_MOST
 from scaler.actors.monitor.board import Board, Gauges, Sources
 from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
@@ -34,7 +35,7 @@ CLIENTS_MOST = 200
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
 """The most objects that are shown (the largest), and the most per second that are searched for the largest."""
 
-_UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
+_UINT32_MOST = 2**32 - 1
 
 
 def scheduler_items(
@@ -49,13 +50,13 @@ def scheduler_items(
         about.started_us,
         *gauges[:5],
         len(table.objects),
-        min(_UINT64_MOST, table.size_bytes),
+        min(UINT64_MOST, table.size_bytes),
         *tasks,
         agents,
         backlog.workers,
         sum(1 for _ in _clients(sources)),
         about.queue_size,
-        min(_UINT64_MOST, table.shared_bytes),
+        min(UINT64_MOST, table.shared_bytes),
     )
     return [state, *_counts(sources)]
 
@@ -76,7 +77,7 @@ def waiting_items(
     for group in backlog.groups:
         reason, sentence = queue_reason(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)
-        work_us, unmeasured = (min(_UINT64_MOST, each) for each in functions.work(group))  # agents report durations
+        work_us, unmeasured = (min(UINT64_MOST, each) for each in functions.work(group))  # agents report durations
         waiting, running = group.waiting, group.running
         yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)
     if backlog.inputs:
@@ -150,7 +151,7 @@ class LargestObjects:
             public_id(object_id),
             stored.name,
             b"" if owner is None else public_id(owner),
-            min(_UINT64_MOST, stored.size_bytes),
+            min(UINT64_MOST, stored.size_bytes),
             len(self._table.copies.hosts.get(object_id, ())),
             min(_UINT32_MOST, self._table.users.get(object_id, 0)),
             int(bool(stored.location)),

@@ -12,8 +12,8 @@ LEAST_SECONDS = 0.5
 """The shortest time over which the rate of ended tasks is measured."""
 
 NEW_MOST = 300
-"""Limit of the tasks added to the sample between two ticks. At this number the monitor stops following all tasks: the
-added ones are followed to their ends, and a burst costs no more than that.
+"""Limit of the tasks added to the sample between two ticks, which limits the cost of a burst. At this number the
+monitor stops following all tasks. It follows the tasks in the sample until they end.
 """
 
 

@@ -16,7 +16,8 @@ from aiohttp import WSMsgType, web
 
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
+from scaler.monitor.views.frames import ViewRequestError
 from scaler.texts import read_json
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Browser:
                     break
                 self._receive(read_json(message.data))
                 self._wake.set()
-        except (PageRequestError, ValueError, TypeError, OverflowError, RecursionError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             await self._socket.close(code=1008, message=b"not understood")
         finally:
             self._feed.leave(self)
@@ -60,7 +61,7 @@ class Browser:
 
     def _receive(self, message: Any) -> None:
         if not isinstance(message, dict):
-            raise PageRequestError("not an object")
+            raise ViewRequestError("not an object")
         if "ack" in message:
             self._confirmed = max(self._confirmed, min(int(message["ack"]), self._frame))
         if "hidden" in message:
@@ -74,7 +75,7 @@ class Browser:
     async def _send_until_error(self) -> None:
         try:
             await self._send()
-        except PageRequestError:
+        except ViewRequestError:
             await self._socket.close(code=1008, message=b"not understood")
         except ConnectionError:
             return  # the page was closed

@@ -45,21 +45,23 @@ def wanted_of(view: View, args: Mapping[str, Any]) -> Wanted:
     Raises:
         ViewRequestError: if an argument is invalid, or the view has no such column.
     """
-    texts = {name: _text(args, name) for name in ("filter", "sort", "owner", "state")}
+    texts = {name: text_argument(args, name) for name in ("filter", "sort", "owner", "state")}
     column = texts["sort"].removeprefix("-")
     if column and column != FLAG and view.field(column) is None:
         raise ViewRequestError(f"{view.name} has no column {column}")
-    return Wanted(**texts, start=_number(args, "start", 0), end=_number(args, "end", 0))
+    return Wanted(**texts, start=number_argument(args, "start"), end=number_argument(args, "end"))
 
 
-def _text(args: Mapping[str, Any], name: str) -> str:
+def text_argument(args: Mapping[str, Any], name: str) -> str:
+    """Return an argument that is a short text; empty if it is missing. Raise `ViewRequestError` if it is no text."""
     value = args.get(name, "")
     if not isinstance(value, str) or len(value) > _TEXT_CHARACTERS:
         raise ViewRequestError(f"{name} must be a short text")
     return value
 
 
-def _number(args: Mapping[str, Any], name: str, default: int) -> int:
+def number_argument(args: Mapping[str, Any], name: str, default: int = 0) -> int:
+    """Return an argument that is a whole number, or such a number as text. Raise `ViewRequestError` if it is not."""
     value = args.get(name, default)
     try:
         number = int(value) if isinstance(value, str) else value
@@ -87,8 +89,8 @@ def frame(
     sort = wanted.sort or view.page_sort or view.sort
     subjects = list(view.rows(state))
     rows = chosen(view, state, replace(wanted, sort=sort), subjects)
-    limit = max(1, min(_number(args, "limit", ROWS_USUAL), most))
-    shown, offset = page_of(rows, _number(args, "offset", 0), limit)
+    limit = max(1, min(number_argument(args, "limit", ROWS_USUAL), most))
+    shown, offset = page_of(rows, number_argument(args, "offset"), limit)
     columns = [each for each in view.fields if each.on_page or has_all]
     return _framed(view, state, columns, shown, sort) | {
         "total": len(rows),

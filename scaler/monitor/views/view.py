@@ -248,7 +248,7 @@ class View:
         return frozenset(self.topics or (self.name,))
 
     def field(self, name: str) -> Field | None:
-        """Return the field of this name; None if there is none."""
+        """Return the field with this name; None if the view has no such field."""
         return next((each for each in self.fields if each.name == name), None)
 
     @property

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from scaler.actors.messages.tasks import UINT64_MOST
 from scaler.actors.monitor.board import Gauges
 from scaler.actors.monitor.load.recent import RecentSeconds
 from scaler.actors.monitor.load.remaining import RemainingTime
@@ -17,7 +18,6 @@ BUSY_SNAPSHOTS = 10
 """The share of busy workers is the mean of this many snapshots: a single one is inaccurate if tasks are short."""
 REPORTS_SECONDS = 3.0
 """The longest wait for the first reports of agents. Without them, the number of busy workers is unknown."""
-_LEFT_US_MOST = 2**64 - 1
 
 
 class WorkerLoad(NamedTuple):
@@ -80,14 +80,14 @@ class Diagnosis:
         facts = (address, *tasks, load.workers, busy_share, load.held, recent.is_busy, recent.is_late, machine)
         found = self._standing.update(list(verdicts(groups, ClusterLoad(*facts))), now)
         self._remaining.update(groups, load.workers, recent.per_second())
-        left_us = min(_LEFT_US_MOST, round(1e6 * (self._remaining.seconds or 0)))
+        left_us = min(UINT64_MOST, round(1e6 * (self._remaining.seconds or 0)))
         idle_since_us = recent.last_end_us if found.word == IDLE else 0
         self._item = StateVerdict(*found, warning_of(groups, found.word), left_us, idle_since_us)
         return self._item
 
     @property
     def last(self) -> StateVerdict | None:
-        """The verdict of the last second; None if there is none yet."""
+        """The verdict of the last second; None before the first verdict."""
         return self._item
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from scaler.monitor.ui.feed import ALWAYS, FeedState
 from scaler.monitor.ui.views.graphs import drawing
 from scaler.monitor.ui.views.layouts import live, memory
-from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, PageRequestError, SentState
+from scaler.monitor.ui.views.page_request import PageMissingError, PageRequest, SentState
 from scaler.monitor.ui.views.strip import band, strip
 from scaler.monitor.ui.views.timeline import KEPT_SECONDS, stream, view_state
 from scaler.monitor.views.catalog import BY_SINGULAR, OF_DETAILS, VIEWS, detail_topics
-from scaler.monitor.views.frames import ViewRequestError, detail
+from scaler.monitor.views.frames import detail
 from scaler.monitor.views.frames import frame as frame_of
 from scaler.monitor.views.view import View
 
@@ -31,7 +31,7 @@ PAGES = (*LAYOUTS, *(name for name in VIEWS if name not in OF_DETAILS))
 
 
 def view_of(name: str) -> View | None:
-    """Return the view of a page, which is named by the view or by one of its subjects; None if there is none."""
+    """Return the view whose name, or the name of whose subjects in the singular, is that of a page; None if unknown."""
     return VIEWS.get(name) or BY_SINGULAR.get(name)
 
 
@@ -56,15 +56,13 @@ def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -
     If there is no such page or subject, `data` is None and `missing` is the reason.
 
     Raises:
-        PageRequestError: if the arguments are invalid.
+        ViewRequestError: if the arguments are invalid.
     """
     above = {"strip": strip(state, now), "band": band(state, request, sent)}
     try:
         return above | {"data": _data(state, request, sent, now)}
     except PageMissingError as error:
         return above | {"data": None, "missing": str(error)}
-    except ViewRequestError as error:
-        raise PageRequestError(str(error)) from None
 
 
 def _data(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:

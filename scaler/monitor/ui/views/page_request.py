@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-TEXT_CHARACTERS = 300
-ROWS_MOST = 100
+from scaler.monitor.views.frames import ViewRequestError, number_argument, text_argument
 
 
-class PageRequestError(ValueError):
-    """A page requested something that does not exist, or with invalid arguments."""
-
-
-class PageMissingError(PageRequestError):
+class PageMissingError(ViewRequestError):
     """There is nothing at the address of a page: no such page, or an id that no subject can have."""
 
 
@@ -27,39 +22,19 @@ class PageRequest:
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> PageRequest:
-        """Return the request in a message of a page. Raises `PageRequestError` if the request is invalid."""
+        """Return the request in a message of a page. Raises `ViewRequestError` if the request is invalid."""
         number, page, arguments = message.get("wish"), message.get("page"), message.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
-            raise PageRequestError("a request must have a number, a page and arguments")
+            raise ViewRequestError("a request must have a number, a page and arguments")
         return cls(number, page, arguments)
 
     def text(self, name: str) -> str:
         """Return an argument that is a short text; empty if the argument is missing."""
-        value = self.arguments.get(name, "")
-        if not isinstance(value, str) or len(value) > TEXT_CHARACTERS:
-            raise PageRequestError(f"{name} must be a short text")
-        return value
+        return text_argument(self.arguments, name)
 
     def number_of(self, name: str, default: int, least: int, most: int) -> int:
         """Return an argument that is a whole number, limited to `least` and `most`; `default` if it is missing."""
-        value = self.arguments.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise PageRequestError(f"{name} must be a whole number")
-        return min(max(value, least), most)
-
-    def flag(self, name: str) -> bool:
-        """Return whether an argument is true."""
-        return self.arguments.get(name) is True
-
-    @property
-    def offset(self) -> int:
-        """The position of the first requested row."""
-        return self.number_of("offset", 0, 0, 10_000_000)
-
-    @property
-    def limit(self) -> int:
-        """The largest number of rows that the page requests."""
-        return self.number_of("limit", 50, 1, ROWS_MOST)
+        return min(max(number_argument(self.arguments, name, default), least), most)
 
     @property
     def short_id(self) -> bytes:

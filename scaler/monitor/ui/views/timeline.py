@@ -36,7 +36,7 @@ def stream(state: FeedState, request: PageRequest, sent: SentState, _now: float)
     }
     keys = [key for key in set(state.bins.keys()) | set(names) if matches(wanted, names.get(key, ("", key[0].hex())))]
     keys.sort(key=lambda key: ([natural(part) for part in names.get(key, ("~", ""))], key))
-    offset = min(request.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
+    offset = min(request.number_of("offset", 0, 0, 10_000_000), max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
     shown = keys[offset : offset + LANES_MOST]
     end = request.number_of("end", 0, 0, 2**40) or end_of(state)
     last = end // step * step

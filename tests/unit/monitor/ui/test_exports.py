@@ -32,9 +32,13 @@ async def heard(client: TestClient[web.Request, web.Application], feed: Feed, pu
         monitored.function(name, waiting, 1, function=name.encode().ljust(8))
         for name, waiting in (("price", 5), ("load", 50), ("=cmd()", 1))
     ]
+    changed = asyncio.Event()
+    feed.listen(changed, changed.set)
     publisher.say("functions", *functions)
-    while "functions" not in feed.state.model.heads:  # noqa: ASYNC110 - the feed takes messages by itself
-        await asyncio.sleep(0.01)
+    while "functions" not in feed.state.model.heads:
+        await changed.wait()
+        changed.clear()
+    feed.leave(changed)
 
 
 def test_a_view_is_exported_as_json_and_csv(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def watched_block(bench: Bench, browser: Browser, known: set[int], seconds: floa
     with tempfile.TemporaryDirectory() as home, viewers(bench.monitor_address, browser, home, seen):
         processes = lower(known)
         before, began = processor_seconds(processes), time.monotonic()
-        block = bench.measure(seconds, 0)
+        block = bench.measure(seconds)
         seen.viewer_seconds += processor_seconds(processes) - before
         seen.seconds += time.monotonic() - began
     return block
@@ -144,7 +144,7 @@ def main() -> None:
                 if number % 2:
                     blocks.append(watched_block(bench, browser, known, options.seconds, seen))
                 else:
-                    blocks.append(bench.measure(options.seconds, 0))
+                    blocks.append(bench.measure(options.seconds))
     show(blocks, seen)
 
 

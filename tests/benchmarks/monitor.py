@@ -7,6 +7,7 @@ scheduler all threads count.
     python -m tests.benchmarks.monitor                     5,000 workers behind 50 agents, 20,000 tasks a second
     python -m tests.benchmarks.monitor --viewers 2         scaler_top, and one scaler_ui for any number of browsers
     python -m tests.benchmarks.monitor --rate 5000 --blocks 21
+    python -m tests.benchmarks.monitor --screens --agents 1 --workers 7 --rate 10000   a page on Live, two scaler_top
 
 It takes some five minutes: one load, in which every second block of two seconds is watched. The same work may take half
 as long again from one minute to the next, so each block is compared with the two beside it. If there are fewer tasks a
@@ -21,7 +22,7 @@ import os
 import selectors
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from scaler import Scheduler
 from scaler.actors.monitor.topics import TOPICS
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, ObjectId, TaskId, content_id, public_id
+from scaler.monitor.top.program import TOPICS as TOP_TOPICS
+from scaler.monitor.ui.feed import ALWAYS as PAGE_TOPICS
 from scaler.transport.opening import open_transport
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskResult
 from scaler.wire.messages.columns import Batch
@@ -223,18 +226,18 @@ class Bench:
             agent.say_alone(WorkerHeartbeat(1))
         self._client.say_alone(ClientHeartbeat(1))
 
-    def watch(self, viewers: int) -> None:
+    def watch(self, viewers: Sequence[Collection[str]]) -> None:
         while self._viewers:
             self._viewers.pop().close(linger=0)
-        for _ in range(viewers):
+        for topics in viewers:
             viewer = zmq.Context.instance().socket(zmq.SUB)
             viewer.connect(self.monitor_address)
-            for topic in TOPICS:
+            for topic in topics:
                 viewer.setsockopt(zmq.SUBSCRIBE, topic.encode())
             self._viewers.append(viewer)
 
-    def measure(self, seconds: float, viewers: int) -> Block:
-        """Return what the next seconds take with so many viewers."""
+    def measure(self, seconds: float, viewers: Sequence[Collection[str]] = ()) -> Block:
+        """Return what the next seconds take with these viewers, each of which has these topics."""
         self.watch(viewers)
         self.run(SETTLE_SECONDS)
         before, done, messages, began = self._cpu_ns(), self._client.done, self._messages(), time.monotonic()
@@ -266,11 +269,12 @@ def parser_of(text: str | None, *, workers: int, rate: int, blocks: int, seconds
 @contextlib.contextmanager
 def running(options: argparse.Namespace, settle_seconds: float) -> Iterator[Bench]:
     """A scheduler and its peers, which have worked for some time."""
-    scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
+    usual = {"logging_level": "CRITICAL", "event_loop": "builtin"}
+    scheduler = Scheduler("tcp://127.0.0.1:*", insecure_let_everybody_run_code=True, **usual)
     scheduler.start()
     try:
         bench = Bench(scheduler, options.agents, options.workers, options.rate)
-        bench.measure(settle_seconds, 0)
+        bench.measure(settle_seconds)
         yield bench
     finally:
         scheduler.shutdown()
@@ -279,19 +283,21 @@ def running(options: argparse.Namespace, settle_seconds: float) -> Iterator[Benc
 def main() -> None:
     parser = parser_of(__doc__, workers=100, rate=20_000, blocks=101, seconds=2.0)
     parser.add_argument("--viewers", type=int, default=1, help="who watch in every second block (default: 1)")
+    parser.add_argument("--screens", action="store_true", help="watched by a page on Live and two scaler_top instead")
     options = parser.parse_args()
+    viewers = [PAGE_TOPICS, TOP_TOPICS, TOP_TOPICS] if options.screens else [tuple(TOPICS)] * options.viewers
     with running(options, 10.0) as bench:
-        blocks = [bench.measure(options.seconds, options.viewers * (number % 2)) for number in range(options.blocks)]
+        blocks = [bench.measure(options.seconds, viewers if number % 2 else ()) for number in range(options.blocks)]
     print("| | us of processor time per task: median | least | most | messages per task | tasks per second |")
     print("|---|--:|--:|--:|--:|--:|")
-    for name, each in (("nobody watches", blocks[::2]), (f"watched by {options.viewers}", blocks[1::2])):
+    for name, each in (("nobody watches", blocks[::2]), (f"watched by {len(viewers)}", blocks[1::2])):
         us, messages, rates = zip(*each, strict=True)
         shown = f"{statistics.median(us):.2f} | {min(us):.2f} | {max(us):.2f}"
         print(f"| {name} | {shown} | {statistics.median(messages):.4f} | {statistics.median(rates):,.0f} |")
     print()
     for text, with_messages in (("watched", False), ("the same with as many messages", True)):
         print(f"{text}: {effect(blocks, with_messages)} per task")
-    watched = (options.blocks // 2) * (options.seconds + SETTLE_SECONDS) * options.viewers
+    watched = (options.blocks // 2) * (options.seconds + SETTLE_SECONDS) * len(viewers)
     print(f"{bench.seen / watched / 1000:,.0f} kB per second to each viewer")
 
 
